@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Run a DataServer or a worker inside a program: what `stoker dataserver` and `stoker worker` call.
+ *
+ * Both functions own the calling process until they return: they open descriptors, start processes and install no signal
+ * handler. The program decides about signals and passes a descriptor that becomes readable when it wants the service to stop.
+ */
+#ifndef STOKER_SERVICE_H
+#define STOKER_SERVICE_H
+
+#include <stdint.h>
+
+#include <stoker/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Severity of a log record. */
+typedef enum stoker_log_level {
+    STOKER_LOG_ERROR = 0, /**< someone must act */
+    STOKER_LOG_WARN = 1,  /**< degraded, going on */
+    STOKER_LOG_INFO = 2,  /**< per object */
+    STOKER_LOG_DEBUG = 3  /**< per event */
+} stoker_log_level;
+
+/** Receives log records. `id` is a stable short name such as "worker_replaced"; `text` is one line. Both are borrowed. */
+typedef void (*stoker_log_fn)(void *user, stoker_log_level level, const char *id, const char *text);
+
+typedef struct stoker_dataserver_options {
+    uint32_t struct_size;
+    int listen_fd;             /**< a listening Unix stream socket; the service takes it and closes it */
+    int stop_fd;               /**< becomes readable when the service is to stop; -1 if none; borrowed */
+    const char *key;           /**< 64 hexadecimal digits that every rank must present */
+    const char *program;       /**< path of the `stoker` program, used to start native workers */
+    const char *shm_dir;       /**< directory for shared segments; NULL: anonymous memory (memfd) */
+    stoker_log_fn log_fn;      /**< NULL: no records */
+    void *log_user;
+    stoker_log_level log_level;
+} stoker_dataserver_options;
+
+#define STOKER_DATASERVER_OPTIONS_INIT { sizeof(stoker_dataserver_options), -1, -1, 0, 0, 0, 0, 0, STOKER_LOG_ERROR }
+
+/** Serve ranks until all of them have left, the stop descriptor is readable, or nobody came for 30 s.
+ *
+ * Owns:    options are borrowed for the call, except `listen_fd`, which is taken even on failure.
+ * Threads: call it once per process, on its main thread.
+ * Errors:  INVALID_ARGUMENT, IO, NO_MEMORY.
+ */
+STOKER_API stoker_status stoker_dataserver_run(const stoker_dataserver_options *options, stoker_error *err);
+
+/** Execute decode tasks that arrive on a connected socket until the other side closes it.
+ *
+ * Owns:    takes `socket_fd`, even on failure.
+ * Threads: call it once per process, on its main thread.
+ * Errors:  PROTOCOL, IO, NO_MEMORY.
+ */
+STOKER_API stoker_status stoker_worker_run(int socket_fd, stoker_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

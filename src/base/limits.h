@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every bound of the system, with its reason. Sizes in bytes unless the name says otherwise.
+ */
+#ifndef STK_BASE_LIMITS_H
+#define STK_BASE_LIMITS_H
+
+#include <stdint.h>
+
+/* Wire. A batch of 65,536 ids is 512 KiB; pickled keys of a Python batch may be long strings: 64 MiB is past any sane batch. */
+#define STK_MESSAGE_BYTES_MAX (64u << 20)
+/* Descriptors that travel with one message: the kernel allows 253; a native batch touches one segment a task. */
+#define STK_MESSAGE_FDS_MAX 4u
+/* Unsent bytes a connection may pile up before its peer counts as stuck and is dropped. */
+#define STK_CHANNEL_BACKLOG_BYTES_MAX (256u << 20)
+#define STK_TEXT_BYTES_MAX 4096u         /* a name, path or message on the wire (PATH_MAX) */
+#define STK_DETAIL_BYTES_MAX (1u << 20)  /* a pickled exception with its traceback */
+#define STK_LEAVES_MAX 1024u             /* tensors of one batch in a slab; small ones travel in the skeleton */
+#define STK_DIMS_MAX 8u
+
+/* Tables of one DataServer. */
+#define STK_RANKS_MAX 256u          /* ranks of one host */
+#define STK_LANES_MAX 1024u         /* (loader, rank) pairs: 4 loaders for each of 256 ranks */
+#define STK_WORKERS_MAX 1024u       /* worker processes of one host */
+#define STK_BATCHES_MAX 16384u      /* batches in flight, all lanes; 16 for each of 1,024 lanes */
+#define STK_BATCH_SAMPLES_MAX 65536u /* samples in one batch */
+#define STK_ITEMS_MAX 262144u       /* items (samples of native batches, whole Python batches) in flight */
+#define STK_SEGMENTS_MAX 8192u      /* shared segments; each costs a descriptor */
+
+/* Memory. */
+#define STK_LEAF_ALIGNMENT 256u               /* widest vector and DMA alignment in use (rule A6) */
+#define STK_LEAF_COPY_BYTES (64u << 10)       /* smaller leaves are private copies (rule A5) */
+#define STK_PAGE_BYTES 4096u
+#define STK_SEGMENT_BYTES_MIN (4u << 20)      /* small slabs share a segment of this size */
+#define STK_RUN_BYTES (64u << 10)             /* granule inside a segment */
+#define STK_RESERVE_STEP_BYTES (64u << 20)    /* posix_fallocate step (rule A3) */
+#define STK_MEMORY_MARGIN_BYTES (64u << 20)   /* left free on the machine and in the cgroup (rule A3) */
+#define STK_MAX_BYTES_DEFAULT (UINT64_C(2) << 30)
+
+/* Time. */
+#define STK_SECOND_NS UINT64_C(1000000000)
+#define STK_CONNECT_TIMEOUT_NS (10 * STK_SECOND_NS)   /* rule B7 */
+#define STK_IDLE_EXIT_NS (30 * STK_SECOND_NS)         /* rule B7 */
+#define STK_STALL_LIMIT_NS (300 * STK_SECOND_NS)      /* a decode takes seconds, a slow store minutes */
+#define STK_HEARTBEAT_NS (1 * STK_SECOND_NS)
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Child processes: start by posix_spawn, watch by pidfd, kill for certain.
+ */
+#ifndef STK_SYS_PROCESS_H
+#define STK_SYS_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <stoker/error.h>
+
+struct stk_spawn {
+    const char *const *argv; /* argv[0] is searched in PATH if it holds no '/' */
+    const char *const *envp; /* NULL: the caller's */
+    const char *cwd;         /* NULL: the caller's */
+    const int *keep_fds;     /* descriptors that the child gets, under the numbers 3, 4, ... in this order; all others are closed */
+    size_t keep_count;
+    const uint8_t *cpu_mask; /* affinity, bit i of byte i/8; NULL: the caller's */
+    size_t cpu_mask_size;
+    int new_session;         /* setsid: a terminal's Ctrl-C does not reach it */
+    int detach;              /* fork twice: the child is not ours to reap and *out_pidfd is -1 */
+};
+
+/* All signals are unblocked and reset to default in the child, stdin is /dev/null. On success *out_pid and, if not NULL, *out_pidfd
+ * (close-on-exec) are set. NOT_FOUND, IO, NO_MEMORY; the message names argv[0]. */
+stoker_status stk_process_spawn(const struct stk_spawn *spawn, pid_t *out_pid, int *out_pidfd, stoker_error *err);
+/* A pidfd for a process that is not our child; -1 if it is gone. Readable once the process has ended. */
+int stk_process_open(pid_t pid);
+void stk_process_kill(int pidfd); /* SIGKILL; ends stopped processes too */
+/* State letter of /proc/<pid>/stat ('R', 'S', 'D', 'T', 'Z'), 0 if gone. */
+char stk_process_state(pid_t pid);
+/* One line of what a process is doing: state, wait channel, system call, kernel stack where permitted. For warnings. */
+void stk_process_describe(pid_t pid, char *out, size_t size);
+/* CPU mask of the calling process in the form of stk_spawn. Returns bytes used (at most cap). */
+size_t stk_process_affinity(uint8_t *mask, size_t cap);
+
+#endif
