@@ -9,12 +9,15 @@
 
 /* Wire. A batch of 65,536 ids is 512 KiB; pickled keys of a Python batch may be long strings: 64 MiB is past any sane batch. */
 #define STK_MESSAGE_BYTES_MAX (64u << 20)
+/* What a process source may request: REQUEST and TASK, which carry it, then still fit one message. */
+#define STK_PAYLOAD_BYTES_MAX (STK_MESSAGE_BYTES_MAX - 4096u)
 /* Descriptors that travel with one message: the kernel allows 253; a native batch touches one segment a task. */
 #define STK_MESSAGE_FDS_MAX 4u
 /* Unsent bytes a connection may pile up before its peer counts as stuck and is dropped. */
 #define STK_CHANNEL_BACKLOG_BYTES_MAX (256u << 20)
 #define STK_TEXT_BYTES_MAX 4096u         /* a name, path or message on the wire (PATH_MAX) */
 #define STK_DETAIL_BYTES_MAX (1u << 20)  /* a pickled exception with its traceback */
+#define STK_CPU_MASK_BYTES_MAX 1024u     /* 8,192 CPUs, the most that Linux can be built for */
 #define STK_LEAVES_MAX 1024u             /* tensors of one batch in a slab; small ones travel in the skeleton */
 #define STK_DIMS_MAX 8u
 

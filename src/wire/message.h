@@ -18,6 +18,7 @@
 
 #include <stoker/error.h>
 #include <stoker/media.h>
+#include <stoker/service.h>
 
 #include "base/limits.h"
 
