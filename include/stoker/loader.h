@@ -4,11 +4,12 @@
  *
  *     client (one per process) -> loader (one per dataset being iterated) -> batch (views shared memory)
  *
- * A batch is a set of leaves (plain tensors in memory) and, for Python datasets, a "skeleton": opaque bytes from which the
- * adapter rebuilds the nested structure. Batches outlive the loader and the client: the last stoker_batch_unref() returns the
- * memory, wherever it happens.
+ * A batch is a set of leaves (plain tensors in memory) and, for Python datasets, a "skeleton": opaque bytes from which
+ * the adapter rebuilds the nested structure. Batches outlive the loader and the client: the last stoker_batch_unref()
+ * returns the memory, wherever it happens.
  *
- * A forked child may not use a client, loader or batch of its parent: calls give WRONG_STATE and unref does nothing there.
+ * A forked child may not use a client, loader or batch of its parent: calls give WRONG_STATE and unref does nothing
+ * there.
  */
 #ifndef STOKER_LOADER_H
 #define STOKER_LOADER_H
@@ -31,18 +32,20 @@ typedef struct stoker_source stoker_source;
 typedef struct stoker_loader stoker_loader;
 typedef struct stoker_batch stoker_batch;
 
-/* ------------------------------------------------------------------------------------------------------------ client */
+/* ----------------------------------------------------------------------------------------------------------- client */
 
 typedef struct stoker_client_options {
     uint32_t struct_size;
-    const char *job_key;  /**< text that is equal in all ranks of one job on this host and in no other job; NULL: this process
-                               alone. User id, boot id and network namespace are added to it. At most 4 KiB */
-    const char *program;  /**< path of the `stoker` program, started when no DataServer answers; NULL: never start one */
+    const char *job_key;  /**< text that is equal in all ranks of one job on this host and in no other job; NULL: this
+                               process alone. User id, boot id and network namespace are added to it. At most 4 KiB */
+    const char *program;  /**< path of the `stoker` program, started when no DataServer answers; NULL: never start
+                               one */
     const char *shm_dir;  /**< directory for shared segments; NULL: anonymous memory */
     uint32_t rank, world_size;             /**< 0 of 1 by default */
     uint32_t local_rank, local_world_size; /**< 0 of 1 by default */
     uint64_t connect_timeout_ns;           /**< 0: 10 s */
-    stoker_log_fn log_fn;                  /**< NULL: no records; called on the I/O thread, must not call back into stoker */
+    stoker_log_fn log_fn;                  /**< NULL: no records; called on the I/O thread, must not call back into
+                                                stoker */
     void *log_user;
     stoker_log_level log_level;
 } stoker_client_options;
@@ -73,7 +76,8 @@ STOKER_API int64_t stoker_client_server_pid(const stoker_client *client);
  * Threads: any; waits up to `timeout_ns`.
  * Errors:  TIMEOUT, UNAVAILABLE (the DataServer is gone).
  */
-STOKER_API stoker_status stoker_client_status(stoker_client *client, uint64_t timeout_ns, char **out_json, stoker_error *err);
+STOKER_API stoker_status stoker_client_status(stoker_client *client, uint64_t timeout_ns, char **out_json,
+                                              stoker_error *err);
 
 /** Free text that this library allocated; NULL is allowed.
  *
@@ -91,7 +95,7 @@ STOKER_API void stoker_text_free(char *text);
  */
 STOKER_API void stoker_client_close(stoker_client *client);
 
-/* ------------------------------------------------------------------------------------------------------------ sources */
+/* ---------------------------------------------------------------------------------------------------------- sources */
 
 /** List of media files. Sizes and times are read from the file system when the source is made; nothing is opened. */
 typedef struct stoker_path_list {
@@ -103,8 +107,8 @@ typedef struct stoker_path_list {
  *
  * Owns:    everything is borrowed and copied. On success *out_source is the caller's.
  * Threads: any.
- * Errors:  INVALID_ARGUMENT (form, or a path over 4,095 bytes, naming it), NO_MEMORY. A missing file is no error here: it fails when its sample
- *          is asked for.
+ * Errors:  INVALID_ARGUMENT (form, or a path over 4,095 bytes, naming it), NO_MEMORY. A missing file is no error here:
+ *          it fails when its sample is asked for.
  */
 STOKER_API stoker_status stoker_source_create_video(const stoker_path_list *list, const stoker_video_spec *spec,
                                                     stoker_source **out_source, stoker_error *err);
@@ -155,8 +159,8 @@ STOKER_API uint64_t stoker_source_count(const stoker_source *source);
  * Threads: any.
  * Errors:  INVALID_ARGUMENT (id out of range, naming both figures), UNSUPPORTED (a process source).
  */
-STOKER_API stoker_status stoker_source_describe(const stoker_source *source, uint64_t id, stoker_descriptor *out_descriptor,
-                                                stoker_error *err);
+STOKER_API stoker_status stoker_source_describe(const stoker_source *source, uint64_t id,
+                                                stoker_descriptor *out_descriptor, stoker_error *err);
 
 /** Make one sample in the calling thread.
  *
@@ -165,7 +169,8 @@ STOKER_API stoker_status stoker_source_describe(const stoker_source *source, uin
  * Errors:  as stoker_video_read(); MISMATCH if the file's size or time differs from the descriptor (naming both);
  *          UNSUPPORTED (a process source).
  */
-STOKER_API stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id, void *dst, stoker_error *err);
+STOKER_API stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id, void *dst,
+                                                   stoker_error *err);
 
 /** Release a source; loaders that were opened with it keep what they need.
  *
@@ -175,14 +180,14 @@ STOKER_API stoker_status stoker_source_materialise(const stoker_source *source, 
  */
 STOKER_API void stoker_source_close(stoker_source *source);
 
-/* ------------------------------------------------------------------------------------------------------------ loader */
+/* ----------------------------------------------------------------------------------------------------------- loader */
 
 typedef enum stoker_on_error {
     STOKER_ON_ERROR_RAISE = 0,  /**< the batch fails */
-    STOKER_ON_ERROR_SKIP = 1,   /**< the place of a bad sample is filled with the previous good one of its batch, else the next;
-                                     if none is good the batch fails */
-    STOKER_ON_ERROR_REPLACE = 2 /**< the place is filled with the next good sample of the dataset (id + 1, id + 2, ... modulo
-                                     the count, at most 8 tries), else the batch fails */
+    STOKER_ON_ERROR_SKIP = 1,   /**< the place of a bad sample is filled with the previous good one of its batch, else
+                                     the next; if none is good the batch fails */
+    STOKER_ON_ERROR_REPLACE = 2 /**< the place is filled with the next good sample of the dataset (id + 1, id + 2, ...
+                                     modulo the count, at most 8 tries), else the batch fails */
 } stoker_on_error;
 
 typedef struct stoker_loader_options {
@@ -193,7 +198,8 @@ typedef struct stoker_loader_options {
     uint64_t max_bytes;         /**< of shared memory for all ranks of the host; 0: 2 GiB */
     stoker_on_error on_error;
     uint32_t retries;           /**< tries after the first, of a sample whose data is at fault */
-    uint64_t stall_limit_ns;    /**< a worker that is busy longer with one task is killed, the task retried once; 0: 300 s */
+    uint64_t stall_limit_ns;    /**< a worker that is busy longer with one task is killed, the task retried once; 0: 300
+                                     s */
     uint32_t any_order;         /**< 1: batches are handed out as they finish */
 } stoker_loader_options;
 
@@ -205,9 +211,9 @@ typedef struct stoker_loader_options {
  *
  * Owns:    borrows everything; on success *out_loader is the caller's. The client must outlive it.
  * Threads: any. A loader is used by one thread at a time.
- * Errors:  INVALID_ARGUMENT, LIMIT (the reserves exceed max_bytes, naming both figures), NO_MEMORY (the machine or its cgroup
- *          has too little, naming needed and available), UNAVAILABLE, or what the template of a process source reported
- *          (see stoker_loader_failure()).
+ * Errors:  INVALID_ARGUMENT, LIMIT (the reserves exceed max_bytes, naming both figures), NO_MEMORY (the machine or its
+ *          cgroup has too little, naming needed and available), UNAVAILABLE, or what the template of a process source
+ *          reported (see stoker_loader_failure()).
  */
 STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_source *source,
                                             const stoker_loader_options *options, stoker_loader **out_loader,
@@ -239,13 +245,13 @@ STOKER_API stoker_status stoker_loader_request(stoker_loader *loader, const stok
 
 /** Take the next batch, in the order of the requests (or as they finish, with any_order).
  *
- * STOKER_AGAIN: not ready within `timeout_ns`; call again. STOKER_END: nothing is outstanding. A failed batch gives its error
- * once; the next call goes on with the batch after it. The time between calls is reported as the rank's window.
+ * STOKER_AGAIN: not ready within `timeout_ns`; call again. STOKER_END: nothing is outstanding. A failed batch gives its
+ * error once; the next call goes on with the batch after it. The time between calls is reported as the rank's window.
  *
  * Owns:    on STOKER_OK *out_batch holds one reference that is the caller's.
  * Threads: the loader's thread.
- * Errors:  what befell the batch (CORRUPT, NOT_FOUND, MISMATCH, IO, TIMEOUT, LIMIT, ...); UNAVAILABLE if the DataServer is
- *          gone, naming it.
+ * Errors:  what befell the batch (CORRUPT, NOT_FOUND, MISMATCH, IO, TIMEOUT, LIMIT, ...); UNAVAILABLE if the DataServer
+ *          is gone, naming it.
  */
 STOKER_API stoker_status stoker_loader_next(stoker_loader *loader, uint64_t timeout_ns, stoker_batch **out_batch,
                                             stoker_error *err);
@@ -286,7 +292,7 @@ STOKER_API void stoker_loader_read_stats(const stoker_loader *loader, stoker_loa
  */
 STOKER_API void stoker_loader_close(stoker_loader *loader);
 
-/* ------------------------------------------------------------------------------------------------------------ batches */
+/* ---------------------------------------------------------------------------------------------------------- batches */
 
 typedef struct stoker_leaf {
     stoker_dtype dtype;

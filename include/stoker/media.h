@@ -2,8 +2,9 @@
  *
  * Probe video files and decode chosen frames of them, exact by presentation time.
  *
- * Files are opened read-only; nothing is fetched over a network. A frame index always counts *presented* frames (hidden by
- * no edit list, in presentation order, after rotation), never packets. Frame sizes are width x height after rotation.
+ * Files are opened read-only; nothing is fetched over a network. A frame index always counts *presented* frames (hidden
+ * by no edit list, in presentation order, after rotation), never packets. Frame sizes are width x height after
+ * rotation.
  */
 #ifndef STOKER_MEDIA_H
 #define STOKER_MEDIA_H
@@ -72,14 +73,17 @@ typedef enum stoker_short_clip {
 /** What a native video sample looks like. Zero means the default that is named. */
 typedef struct stoker_video_spec {
     uint32_t struct_size;
-    uint32_t frames;         /**< N frames, sampled uniformly: index rint(i*(n-1)/(N-1)) of n presented frames; required */
+    uint32_t frames;         /**< N frames, sampled uniformly: index rint(i*(n-1)/(N-1)) of n presented frames;
+                                  required */
     uint32_t width, height;  /**< output size in pixels; required */
     stoker_dtype dtype;      /**< default uint8 */
     stoker_video_layout layout;
     stoker_resize_mode resize;
     stoker_short_clip short_clip;
-    float mean[3], std[3];   /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be zero */
-    double damaged_max;      /**< largest share of promised frames that may be undecodable; default 0.5; negative: none */
+    float mean[3], std[3];   /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be
+                                  zero */
+    double damaged_max;      /**< largest share of promised frames that may be undecodable; default 0.5; negative:
+                                  none */
 } stoker_video_spec;
 
 #define STOKER_VIDEO_SPEC_INIT { sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, \
@@ -103,11 +107,11 @@ typedef struct stoker_video_result {
 
 /** Decode one sample straight into the caller's memory.
  *
- * The same file and form give the same bytes, whatever was decoded before. A file that promises more frames than it holds is
- * sampled over the frames that it does hold.
+ * The same file and form give the same bytes, whatever was decoded before. A file that promises more frames than it
+ * holds is sampled over the frames that it does hold.
  *
- * Owns:    all arguments are borrowed; exactly stoker_video_sample_bytes(spec) bytes of `dst` are written on success, any
- *          part of them on failure. `out_result` may be NULL.
+ * Owns:    all arguments are borrowed; exactly stoker_video_sample_bytes(spec) bytes of `dst` are written on success,
+ *          any part of them on failure. `out_result` may be NULL.
  * Threads: any; one decoder thread is used.
  * Errors:  INVALID_ARGUMENT (the form), NOT_FOUND, CORRUPT, UNSUPPORTED, IO, NO_MEMORY.
  */
@@ -124,8 +128,8 @@ typedef struct stoker_frame_list {
 /** Receives one decoded frame: `rgb` holds height*width*3 bytes and is borrowed for the call.
  * `position` is the place in the list. Frames may come out of the order of the list. A non-OK result ends the decode.
  */
-typedef stoker_status (*stoker_frame_fn)(void *user, size_t position, const uint8_t *rgb, uint32_t width, uint32_t height,
-                                         stoker_error *err);
+typedef stoker_status (*stoker_frame_fn)(void *user, size_t position, const uint8_t *rgb, uint32_t width,
+                                         uint32_t height, stoker_error *err);
 
 /** Decode listed frames as RGB, one at a time.
  *

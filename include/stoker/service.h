@@ -2,8 +2,9 @@
  *
  * Run a DataServer or a worker inside a program: what `stoker dataserver` and `stoker worker` call.
  *
- * Both functions own the calling process until they return: they open descriptors, start processes and install no signal
- * handler. The program decides about signals and passes a descriptor that becomes readable when it wants the service to stop.
+ * Both functions own the calling process until they return: they open descriptors, start processes and install no
+ * signal handler. The program decides about signals and passes a descriptor that becomes readable when it wants the
+ * service to stop.
  */
 #ifndef STOKER_SERVICE_H
 #define STOKER_SERVICE_H
@@ -24,7 +25,8 @@ typedef enum stoker_log_level {
     STOKER_LOG_DEBUG = 3  /**< per event */
 } stoker_log_level;
 
-/** Receives log records. `id` is a stable short name such as "worker_replaced"; `text` is one line. Both are borrowed. */
+/** Receives log records. `id` is a stable short name such as "worker_replaced"; `text` is one line. Both are
+ * borrowed. */
 typedef void (*stoker_log_fn)(void *user, stoker_log_level level, const char *id, const char *text);
 
 typedef struct stoker_dataserver_options {

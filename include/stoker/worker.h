@@ -2,9 +2,9 @@
  *
  * Write a worker in another language: the two channels that `python -m stoker.worker` speaks.
  *
- * The DataServer starts one *template* per (loader, rank) with a control socket and a payload file. The template loads the
- * dataset once, reports ready, and forks a worker each time it is asked to; each worker gets a socket of its own, over which it
- * receives tasks and returns results in shared memory.
+ * The DataServer starts one *template* per (loader, rank) with a control socket and a payload file. The template loads
+ * the dataset once, reports ready, and forks a worker each time it is asked to; each worker gets a socket of its own,
+ * over which it receives tasks and returns results in shared memory.
  */
 #ifndef STOKER_WORKER_H
 #define STOKER_WORKER_H
@@ -28,7 +28,8 @@ typedef struct stoker_worker_channel stoker_worker_channel;
  * Threads: one thread.
  * Errors:  NO_MEMORY, IO.
  */
-STOKER_API stoker_status stoker_template_channel_open(int socket_fd, stoker_template_channel **out_channel, stoker_error *err);
+STOKER_API stoker_status stoker_template_channel_open(int socket_fd, stoker_template_channel **out_channel,
+                                                      stoker_error *err);
 
 /** Report that the dataset is loaded (error_message NULL) or could not be (with `detail`, opaque bytes for the rank).
  *
@@ -41,7 +42,8 @@ STOKER_API stoker_status stoker_template_channel_report(stoker_template_channel 
 
 /** Wait for a request to fork a worker. STOKER_END: the DataServer closed the channel: exit. STOKER_AGAIN: time limit.
  *
- * Owns:    on STOKER_OK *out_worker_fd is the caller's: the forked child opens a worker channel on it, the parent closes it.
+ * Owns:    on STOKER_OK *out_worker_fd is the caller's: the forked child opens a worker channel on it, the parent
+ *          closes it.
  * Threads: the channel's thread.
  * Errors:  PROTOCOL, IO.
  */
@@ -54,8 +56,8 @@ STOKER_API stoker_status stoker_template_channel_next(stoker_template_channel *c
  * Threads: the channel's thread.
  * Errors:  IO, UNAVAILABLE.
  */
-STOKER_API stoker_status stoker_template_channel_forked(stoker_template_channel *channel, uint32_t worker_id, int64_t pid,
-                                                        stoker_error *err);
+STOKER_API stoker_status stoker_template_channel_forked(stoker_template_channel *channel, uint32_t worker_id,
+                                                        int64_t pid, stoker_error *err);
 
 /** Close without telling anyone; a forked child calls it on its copy.
  *
@@ -71,7 +73,8 @@ STOKER_API void stoker_template_channel_close(stoker_template_channel *channel);
  * Threads: one thread.
  * Errors:  NO_MEMORY, IO.
  */
-STOKER_API stoker_status stoker_worker_channel_open(int socket_fd, stoker_worker_channel **out_channel, stoker_error *err);
+STOKER_API stoker_status stoker_worker_channel_open(int socket_fd, stoker_worker_channel **out_channel,
+                                                    stoker_error *err);
 
 /** A task of a process source: `payload` is what the rank requested. */
 typedef struct stoker_worker_task {
@@ -92,8 +95,8 @@ typedef struct stoker_worker_task {
 STOKER_API stoker_status stoker_worker_channel_next(stoker_worker_channel *channel, stoker_worker_task *out_task,
                                                     stoker_error *err);
 
-/** Replace the task's slab by one of at least `size` bytes; what was written to the old one is not carried over, and the old
- * one stays mapped until the task ends, so that it can be copied from.
+/** Replace the task's slab by one of at least `size` bytes; what was written to the old one is not carried over, and
+ * the old one stays mapped until the task ends, so that it can be copied from.
  *
  * Owns:    *out_slab belongs to the channel.
  * Threads: the channel's thread.
@@ -102,8 +105,8 @@ STOKER_API stoker_status stoker_worker_channel_next(stoker_worker_channel *chann
 STOKER_API stoker_status stoker_worker_channel_grow(stoker_worker_channel *channel, size_t size, void **out_slab,
                                                     size_t *out_slab_size, stoker_error *err);
 
-/** What a task produced. Offsets are from the start of the slab; no leaf table is needed for process sources: the skeleton
- * holds it. */
+/** What a task produced. Offsets are from the start of the slab; no leaf table is needed for process sources: the
+ * skeleton holds it. */
 typedef struct stoker_worker_result {
     size_t used;              /**< bytes of the slab that hold the result */
     size_t skeleton_offset;   /**< where in the slab the skeleton lies */
@@ -134,8 +137,8 @@ typedef struct stoker_worker_failure {
  * Threads: the channel's thread.
  * Errors:  IO.
  */
-STOKER_API stoker_status stoker_worker_channel_fail(stoker_worker_channel *channel, const stoker_worker_failure *failure,
-                                                    stoker_error *err);
+STOKER_API stoker_status stoker_worker_channel_fail(stoker_worker_channel *channel,
+                                                    const stoker_worker_failure *failure, stoker_error *err);
 
 /** Close the channel and unmap everything.
  *

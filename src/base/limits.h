@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* Wire. A batch of 65,536 ids is 512 KiB; pickled keys of a Python batch may be long strings: 64 MiB is past any sane batch. */
+/* Wire. A batch of 65,536 ids is 512 KiB; pickled keys of a Python batch may be long strings: 64 MiB is past any sane
+ * batch. */
 #define STK_MESSAGE_BYTES_MAX (64u << 20)
 /* What a process source may request: REQUEST and TASK, which carry it, then still fit one message. */
 #define STK_PAYLOAD_BYTES_MAX (STK_MESSAGE_BYTES_MAX - 4096u)

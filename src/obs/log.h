@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Log records to a sink that comes in through options. Library code that returns errors does not log them; loops that have nobody to
- * return to do.
+ * Log records to a sink that comes in through options. Library code that returns errors does not log them; loops that
+ * have nobody to return to do.
  */
 #ifndef STK_OBS_LOG_H
 #define STK_OBS_LOG_H

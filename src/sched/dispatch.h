@@ -7,10 +7,10 @@
  *     item   what one worker does at a time: one sample of a native batch, or a whole Python batch
  *     pool   a set of interchangeable workers: the native pool, or one lane's own Python workers
  *
- * Life of a batch: WAITING (no memory) -> RUNNING (granted, items are handed to workers) -> COPYING (skip policy only) ->
- * finished, when the caller removes it. Workers take the item with the earliest deadline; ties go to the batch with the largest
- * remaining work, then to the older one (rule D1). Batches of a cancelled iteration give no new items and are finished, as
- * CANCELED, as soon as no worker holds one of their items (rule A4: memory is reassigned only then).
+ * Life of a batch: WAITING (no memory) -> RUNNING (granted, items are handed to workers) -> COPYING (skip policy only)
+ * -> finished, when the caller removes it. Workers take the item with the earliest deadline; ties go to the batch with
+ * the largest remaining work, then to the older one (rule D1). Batches of a cancelled iteration give no new items and
+ * are finished, as CANCELED, as soon as no worker holds one of their items (rule A4: memory is reassigned only then).
  *
  * Pure: memory is the caller's block, sized once; time and everything else come as arguments. One owner.
  */
@@ -58,7 +58,8 @@ struct stk_item {
 enum stk_item_outcome {
     STK_OUTCOME_OK,
     STK_OUTCOME_BAD_DATA, /* the data is at fault: retries, then the policy */
-    STK_OUTCOME_LOST,     /* the worker died, hung or was killed: handed out again once, then the batch fails (rule C1) */
+    STK_OUTCOME_LOST,     /* the worker died, hung or was killed: handed out again once, then the batch fails (rule
+                             C1) */
     STK_OUTCOME_FATAL     /* machine or caller at fault: the batch fails */
 };
 
@@ -84,22 +85,24 @@ struct stk_batch_state {
 size_t stk_dispatch_bytes(const struct stk_dispatch_limits *limits);
 struct stk_dispatch *stk_dispatch_init(void *block, size_t size, const struct stk_dispatch_limits *limits);
 
-stoker_status stk_dispatch_lane_open(struct stk_dispatch *dispatch, uint32_t lane, const struct stk_lane_options *options,
-                                     stoker_error *err);
+stoker_status stk_dispatch_lane_open(struct stk_dispatch *dispatch, uint32_t lane,
+                                     const struct stk_lane_options *options, stoker_error *err);
 /* The lane must have no batches. */
 void stk_dispatch_lane_close(struct stk_dispatch *dispatch, uint32_t lane);
 
 /* Adds a batch at the end of the lane's plan; sequences of one generation rise by one. LIMIT if a table is full. */
-stoker_status stk_dispatch_batch_add(struct stk_dispatch *dispatch, uint32_t lane, uint32_t generation, uint64_t sequence,
-                                     uint32_t item_count, uint64_t deadline_ns, uint32_t *out_batch, stoker_error *err);
+stoker_status stk_dispatch_batch_add(struct stk_dispatch *dispatch, uint32_t lane, uint32_t generation,
+                                     uint64_t sequence, uint32_t item_count, uint64_t deadline_ns, uint32_t *out_batch,
+                                     stoker_error *err);
 
-/* Cancels all batches of the lane (a new iteration, close, or the death of the rank). Those without a running item end at once:
- * their handles are written to out (at most cap, the lane's number of batches is enough) and they stay until removed; the others
- * end with STK_VERDICT_CANCELED at their last item_finish. Returns the number written. */
+/* Cancels all batches of the lane (a new iteration, close, or the death of the rank). Those without a running item end
+ * at once: their handles are written to out (at most cap, the lane's number of batches is enough) and they stay until
+ * removed; the others end with STK_VERDICT_CANCELED at their last item_finish. Returns the number written. */
 size_t stk_dispatch_cancel(struct stk_dispatch *dispatch, uint32_t lane, uint32_t *out, size_t cap);
 
-/* The next batch that waits for memory: the first ungranted one of its lane, whose turn it is by earliest deadline (ties: older
- * item ids), among the lanes that are not marked in `blocked` (bit per lane: memory was refused in this round). False if none. */
+/* The next batch that waits for memory: the first ungranted one of its lane, whose turn it is by earliest deadline
+ * (ties: older item ids), among the lanes that are not marked in `blocked` (bit per lane: memory was refused in this
+ * round). False if none. */
 bool stk_dispatch_next_waiting(const struct stk_dispatch *dispatch, const uint8_t *blocked, uint32_t *out_batch);
 /* The batch has its memory: its items may be handed out. */
 void stk_dispatch_granted(struct stk_dispatch *dispatch, uint32_t batch);
@@ -110,13 +113,14 @@ bool stk_dispatch_pick(struct stk_dispatch *dispatch, uint32_t pool, struct stk_
 void stk_dispatch_unpick(struct stk_dispatch *dispatch, uint64_t item_id);
 
 /* A worker answered, or is gone. Sets *out_batch to the batch's handle unless the verdict is UNKNOWN. */
-enum stk_batch_verdict stk_dispatch_finish(struct stk_dispatch *dispatch, uint64_t item_id, enum stk_item_outcome outcome,
-                                           uint32_t *out_batch);
+enum stk_batch_verdict stk_dispatch_finish(struct stk_dispatch *dispatch, uint64_t item_id,
+                                           enum stk_item_outcome outcome, uint32_t *out_batch);
 
-/* Starts a granted batch again from nothing in other memory (a worker that was given its slab cannot be reaped): running items are
- * forgotten, counted as retried. */
+/* Starts a granted batch again from nothing in other memory (a worker that was given its slab cannot be reaped):
+ * running items are forgotten, counted as retried. */
 void stk_dispatch_restart(struct stk_dispatch *dispatch, uint32_t batch);
-/* Fails a batch from outside (no memory for it): DONE is not possible any more. Returns FAILED, or NONE while items run. */
+/* Fails a batch from outside (no memory for it): DONE is not possible any more. Returns FAILED, or NONE while items
+ * run. */
 enum stk_batch_verdict stk_dispatch_fail(struct stk_dispatch *dispatch, uint32_t batch);
 
 /* Removes a finished batch; its handle and ids are dead. */

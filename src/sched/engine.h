@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Coordinator's state machine: events in, actions out. It decides on which DataServer a batch is made and by when it is needed;
- * workers of that server then follow sched/dispatch. This first engine routes to the least-loaded server; deadlines are learned
- * from the ranks' windows.
+ * The Coordinator's state machine: events in, actions out. It decides on which DataServer a batch is made and by when
+ * it is needed; workers of that server then follow sched/dispatch. This first engine routes to the least-loaded server;
+ * deadlines are learned from the ranks' windows.
  *
- * Windows (rule D1): the running median of the last STK_WINDOW_SAMPLES intervals of a group (the ranks of one synchronised loader);
- * an interval above five medians is a pause and is not learned; while a rank pauses, its deadlines are "now plus one window".
- * Deadline of sequence s = now + (time left of the window in progress) + (s - next) * window, never before now, never falling with
- * s, one per (group, generation-relative step) so that ranks of a group share it. Messages carry durations; only the owner of the
- * engine adds them to its clock.
+ * Windows (rule D1): the running median of the last STK_WINDOW_SAMPLES intervals of a group (the ranks of one
+ * synchronised loader); an interval above five medians is a pause and is not learned; while a rank pauses, its
+ * deadlines are "now plus one window". Deadline of sequence s = now + (time left of the window in progress) + (s -
+ * next) * window, never before now, never falling with s, one per (group, generation-relative step) so that ranks of a
+ * group share it. Messages carry durations; only the owner of the engine adds them to its clock.
  *
  * Pure: one block sized at creation, integer nanoseconds, ties by id. Same events, same actions, on every machine.
  */
@@ -37,7 +37,8 @@ enum stk_event_type {
     STK_EVENT_SERVER_JOIN,  /* server, workers */
     STK_EVENT_SERVER_LEAVE, /* server: its tasks are placed again */
     STK_EVENT_LANE_OPEN,    /* lane, server (the local one), group */
-    STK_EVENT_LANE_BEGIN,   /* lane: a new iteration; outstanding tasks of the lane are forgotten, sequences restart at 0 */
+    STK_EVENT_LANE_BEGIN,   /* lane: a new iteration; outstanding tasks of the lane are forgotten, sequences restart at
+                               0 */
     STK_EVENT_LANE_CLOSE,   /* lane */
     STK_EVENT_REQUEST,      /* lane, sequence, items */
     STK_EVENT_RESULT,       /* lane, sequence: made (or failed) */
@@ -71,11 +72,12 @@ struct stk_action {
 size_t stk_engine_bytes(const struct stk_engine_limits *limits);
 struct stk_engine *stk_engine_init(void *block, size_t size, const struct stk_engine_limits *limits);
 
-/* The only way in: applies n events in order at time now_ns (never falling) and writes the actions that follow. Returns LIMIT when a
- * table is full (the event is refused, named in err, later events are not applied; *out_applied says how many were). `cap` must be at
- * least n + limits.tasks. */
+/* The only way in: applies n events in order at time now_ns (never falling) and writes the actions that follow. Returns
+ * LIMIT when a table is full (the event is refused, named in err, later events are not applied; *out_applied says how
+ * many were). `cap` must be at least n + limits.tasks. */
 stoker_status stk_engine_step(struct stk_engine *engine, uint64_t now_ns, const struct stk_event *events, size_t n,
-                              struct stk_action *actions, size_t cap, size_t *out_actions, size_t *out_applied, stoker_error *err);
+                              struct stk_action *actions, size_t cap, size_t *out_actions, size_t *out_applied,
+                              stoker_error *err);
 
 /* The learned window of a lane's group, for status and tests. */
 uint64_t stk_engine_window_ns(const struct stk_engine *engine, uint32_t lane);

@@ -15,7 +15,8 @@ struct stk_spawn {
     const char *const *argv; /* argv[0] is searched in PATH if it holds no '/' */
     const char *const *envp; /* NULL: the caller's */
     const char *cwd;         /* NULL: the caller's */
-    const int *keep_fds;     /* descriptors that the child gets, under the numbers 3, 4, ... in this order; all others are closed */
+    const int *keep_fds;     /* descriptors that the child gets, under the numbers 3, 4, ... in this order; all others
+                                are closed */
     size_t keep_count;
     const uint8_t *cpu_mask; /* affinity, bit i of byte i/8; NULL: the caller's */
     size_t cpu_mask_size;
@@ -23,8 +24,8 @@ struct stk_spawn {
     int detach;              /* fork twice: the child is not ours to reap and *out_pidfd is -1 */
 };
 
-/* All signals are unblocked and reset to default in the child, stdin is /dev/null. On success *out_pid and, if not NULL, *out_pidfd
- * (close-on-exec) are set. NOT_FOUND, IO, NO_MEMORY; the message names argv[0]. */
+/* All signals are unblocked and reset to default in the child, stdin is /dev/null. On success *out_pid and, if not
+ * NULL, *out_pidfd (close-on-exec) are set. NOT_FOUND, IO, NO_MEMORY; the message names argv[0]. */
 stoker_status stk_process_spawn(const struct stk_spawn *spawn, pid_t *out_pid, int *out_pidfd, stoker_error *err);
 /* A pidfd for a process that is not our child; -1 if it is gone. Readable once the process has ended. */
 int stk_process_open(pid_t pid);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fields of messages to bytes and back, and the frame header: see codec_internal.h and message.h. Integers are little-endian and
- * go through loads and stores of single bytes, never through struct overlays. Nothing here allocates or makes a system call.
+ * Fields of messages to bytes and back, and the frame header: see codec_internal.h and message.h. Integers are
+ * little-endian and go through loads and stores of single bytes, never through struct overlays. Nothing here allocates
+ * or makes a system call.
  */
 #include "wire/codec_internal.h"
 
@@ -37,15 +38,9 @@ static void store(void *to, uint64_t value, size_t size)
     for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-uint64_t stk_load_u64(const void *from)
-{
-    return load(from, 8);
-}
+uint64_t stk_load_u64(const void *from) { return load(from, 8); }
 
-void stk_store_u64(void *to, uint64_t value)
-{
-    store(to, value, 8);
-}
+void stk_store_u64(void *to, uint64_t value) { store(to, value, 8); }
 
 void stk_frame_encode(const struct stk_frame *frame, uint8_t out[STK_FRAME_HEADER_BYTES])
 {
@@ -64,10 +59,12 @@ stoker_status stk_frame_decode(const uint8_t in[STK_FRAME_HEADER_BYTES], struct 
 {
     uint64_t magic = load(in + FRAME_MAGIC, 4);
     if (magic != STK_WIRE_MAGIC)
-        return stk_fail(err, STOKER_ERR_PROTOCOL, "frame: magic is 0x%08" PRIx64 ", expected 0x%08x", magic, STK_WIRE_MAGIC);
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "frame: magic is 0x%08" PRIx64 ", expected 0x%08x", magic,
+                        STK_WIRE_MAGIC);
     uint64_t version = load(in + FRAME_VERSION, 2);
     if (version != STK_WIRE_VERSION)
-        return stk_fail(err, STOKER_ERR_PROTOCOL, "frame: version is %" PRIu64 ", expected %u", version, STK_WIRE_VERSION);
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "frame: version is %" PRIu64 ", expected %u", version,
+                        STK_WIRE_VERSION);
     uint64_t body_size = load(in + FRAME_BODY_SIZE, 4);
     if (body_size > STK_MESSAGE_BYTES_MAX)
         return stk_fail(err, STOKER_ERR_PROTOCOL, "frame: body_size is %" PRIu64 ", expected at most %u", body_size,
@@ -99,7 +96,12 @@ void stk_codec_write(struct stk_codec *codec, const char *message, struct stk_wr
 void stk_codec_read(struct stk_codec *codec, const char *message, struct stk_span body, stoker_error *err)
 {
     *codec = (struct stk_codec){
-        .mode = STK_CODEC_READ, .message = message, .part = "", .from = body.data, .left = body.size, .err = err,
+        .mode = STK_CODEC_READ,
+        .message = message,
+        .part = "",
+        .from = body.data,
+        .left = body.size,
+        .err = err,
     };
 }
 
@@ -107,8 +109,8 @@ stoker_status stk_codec_end(struct stk_codec *codec)
 {
     STK_ASSERT(codec->mode == STK_CODEC_READ);
     if (codec->status == STOKER_OK && codec->left != 0)
-        codec->status = stk_fail(codec->err, STOKER_ERR_PROTOCOL, "%s: body has %zu trailing bytes, expected 0", codec->message,
-                                 codec->left);
+        codec->status = stk_fail(codec->err, STOKER_ERR_PROTOCOL, "%s: body has %zu trailing bytes, expected 0",
+                                 codec->message, codec->left);
     return codec->status;
 }
 
@@ -199,8 +201,8 @@ void stk_codec_require(struct stk_codec *codec, bool holds, const char *field, u
         return;
     }
     if (holds || codec->status != STOKER_OK) return;
-    codec->status = stk_fail(codec->err, STOKER_ERR_PROTOCOL, "%s: %s%s is %" PRIu64 ", expected %s", codec->message, codec->part,
-                             field, value, expected);
+    codec->status = stk_fail(codec->err, STOKER_ERR_PROTOCOL, "%s: %s%s is %" PRIu64 ", expected %s", codec->message,
+                             codec->part, field, value, expected);
 }
 
 void stk_codec_status(struct stk_codec *codec, const char *field, int32_t *value, bool ok_allowed)
@@ -213,6 +215,7 @@ void stk_codec_status(struct stk_codec *codec, const char *field, int32_t *value
         return;
     }
     if (fits || codec->status != STOKER_OK) return;
-    codec->status = stk_fail(codec->err, STOKER_ERR_PROTOCOL, "%s: %s%s is %" PRId32 ", expected %sthe number of a failure",
-                             codec->message, codec->part, field, *value, ok_allowed ? "0 or " : "");
+    codec->status =
+        stk_fail(codec->err, STOKER_ERR_PROTOCOL, "%s: %s%s is %" PRId32 ", expected %sthe number of a failure",
+                 codec->message, codec->part, field, *value, ok_allowed ? "0 or " : "");
 }

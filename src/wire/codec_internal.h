@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One walk over the fields of a message serves three purposes: count its bytes, write it, read it. So the two directions cannot
- * drift apart, and each property is stated once: stk_codec_require() asserts it before writing and refuses it with PROTOCOL
- * after reading. The first refusal is kept; what follows reads as zero.
+ * One walk over the fields of a message serves three purposes: count its bytes, write it, read it. So the two
+ * directions cannot drift apart, and each property is stated once: stk_codec_require() asserts it before writing and
+ * refuses it with PROTOCOL after reading. The first refusal is kept; what follows reads as zero.
  */
 #ifndef STK_WIRE_CODEC_INTERNAL_H
 #define STK_WIRE_CODEC_INTERNAL_H

@@ -12,10 +12,11 @@ static void test_frame_layout_is_fixed(void **state)
 {
     (void)state;
     static const uint8_t expected[STK_FRAME_HEADER_BYTES] = {
-        'S', 'T', 'K', '1', 1, 0, 0x18, 0, 2, 0, 0, 0, 0x04, 0x03, 0x02, 0x01, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+        'S', 'T', 'K', '1', 1, 0, 0x18, 0, 2, 0, 0, 0, 0x04, 0x03, 0x02, 0x01,
+        8,   7,   6,   5,   4, 3, 2,    1, 0, 0, 0, 0, 0,    0,    0,    0,
     };
-    const struct stk_frame frame = {.type = STK_MESSAGE_READY, .fd_count = 2, .body_size = 0x01020304,
-                                    .incarnation = UINT64_C(0x0102030405060708)};
+    const struct stk_frame frame = {
+        .type = STK_MESSAGE_READY, .fd_count = 2, .body_size = 0x01020304, .incarnation = UINT64_C(0x0102030405060708)};
     uint8_t bytes[STK_FRAME_HEADER_BYTES];
     stk_frame_encode(&frame, bytes);
     assert_memory_equal(bytes, expected, sizeof bytes);
@@ -36,8 +37,12 @@ static void test_frame_refuses_what_it_does_not_know(void **state)
         uint8_t byte;
         const char *text;
     } cases[] = {
-        {0, 'X', "magic is 0x314b5458"},      {4, 2, "version is 2, expected 1"}, {8, 5, "fd_count is 5, expected at most 4"},
-        {9, 1, "fd_count is 256"},            {10, 1, "reserved is 0x1"},         {31, 0x80, "reserved is 0x8000000000000000"},
+        {0, 'X', "magic is 0x314b5458"},
+        {4, 2, "version is 2, expected 1"},
+        {8, 5, "fd_count is 5, expected at most 4"},
+        {9, 1, "fd_count is 256"},
+        {10, 1, "reserved is 0x1"},
+        {31, 0x80, "reserved is 0x8000000000000000"},
         {15, 4, "body_size is 67108865, expected at most 67108864"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What each message holds, field by field, and the properties that both sides rely on: see message.h. Every function
- * <name>_fields() is walked to count, to write and to read (codec_internal.h), so that the order below is the wire format.
+ * <name>_fields() is walked to count, to write and to read (codec_internal.h), so that the order below is the wire
+ * format.
  */
 #include "wire/message.h"
 
@@ -52,7 +53,8 @@ static void hello_fields(struct stk_codec *codec, struct stk_message_hello *m)
     stk_codec_require(codec, m->rank < m->world_size, "rank", m->rank, "below world_size");
     stk_codec_u32(codec, "local_rank", &m->local_rank);
     bounded_u32(codec, "local_world_size", &m->local_world_size, STK_RANKS_MAX, "at most 256 ranks on a host");
-    stk_codec_require(codec, m->local_rank < m->local_world_size, "local_rank", m->local_rank, "below local_world_size");
+    stk_codec_require(codec, m->local_rank < m->local_world_size, "local_rank", m->local_rank,
+                      "below local_world_size");
     stk_codec_i64(codec, "pid", &m->pid);
     stk_codec_require(codec, m->pid > 0 && m->pid <= INT32_MAX, "pid", (uint64_t)m->pid, "a process id");
     stk_codec_bytes(codec, "cpu_mask", &m->cpu_mask, 0, STK_CPU_MASK_BYTES_MAX);
@@ -62,7 +64,8 @@ static void loader_open_fields(struct stk_codec *codec, struct stk_message_loade
 {
     stk_codec_u32(codec, "loader_id", &m->loader_id);
     stk_codec_u32(codec, "kind", &m->kind);
-    stk_codec_require(codec, m->kind == STK_SOURCE_MEDIA || m->kind == STK_SOURCE_PROCESS, "kind", m->kind, "a source kind, 1 or 2");
+    stk_codec_require(codec, m->kind == STK_SOURCE_MEDIA || m->kind == STK_SOURCE_PROCESS, "kind", m->kind,
+                      "a source kind, 1 or 2");
     stk_codec_u32(codec, "order", &m->order);
     bounded_u32(codec, "num_workers", &m->num_workers, STK_WORKERS_MAX, "at most 1024 workers");
     bounded_u32(codec, "batch_samples_max", &m->batch_samples_max, STK_BATCH_SAMPLES_MAX, "at most 65536 samples");
@@ -139,7 +142,8 @@ static void region_fields(struct stk_codec *codec, const char *part, struct stk_
     stk_codec_require(codec, range_inside(m->offset, m->size, m->segment_bytes), "size", m->size,
                       "a range inside the segment");
     bounded_u32(codec, "fd_sent", &m->fd_sent, 1, "0 or 1");
-    bool empty = m->segment_id == 0 && m->segment_bytes == 0 && m->fd_sent == 0; /* offset and size are 0 by the range */
+    bool empty =
+        m->segment_id == 0 && m->segment_bytes == 0 && m->fd_sent == 0; /* offset and size are 0 by the range */
     stk_codec_require(codec, m->slab_id != 0 || empty, "slab_id", m->slab_id, "a slab, or nothing else set");
     codec->part = "";
 }
@@ -178,7 +182,8 @@ static void leaf_fields(struct stk_codec *codec, struct stk_message_leaf *m, uin
     stk_codec_u64(codec, "offset", &m->offset);
     stk_codec_require(codec, m->offset % STK_LEAF_ALIGNMENT == 0, "offset", m->offset, "a multiple of 256");
     stk_codec_u64(codec, "size", &m->size);
-    stk_codec_require(codec, range_inside(m->offset, m->size, region_size), "size", m->size, "a range inside the region");
+    stk_codec_require(codec, range_inside(m->offset, m->size, region_size), "size", m->size,
+                      "a range inside the region");
     stk_codec_require(codec, leaf_size_is(m, m->size), "size", m->size, "the product of element size and shape");
 }
 
@@ -243,7 +248,8 @@ static void task_fields(struct stk_codec *codec, struct stk_message_task *m)
 {
     stk_codec_u64(codec, "item_id", &m->item_id);
     stk_codec_u32(codec, "kind", &m->kind);
-    stk_codec_require(codec, m->kind >= STK_TASK_MAKE && m->kind <= STK_TASK_BATCH, "kind", m->kind, "a task kind, 1 to 3");
+    stk_codec_require(codec, m->kind >= STK_TASK_MAKE && m->kind <= STK_TASK_BATCH, "kind", m->kind,
+                      "a task kind, 1 to 3");
     stk_codec_u32(codec, "attempt", &m->attempt);
     stk_codec_u64(codec, "source_id", &m->source_id);
     stk_codec_u64(codec, "sample_id", &m->sample_id);
@@ -286,8 +292,8 @@ static void done_fields(struct stk_codec *codec, struct stk_message_done *m)
     stk_codec_u64(codec, "used", &m->used);
     stk_codec_u64(codec, "skeleton_offset", &m->skeleton_offset);
     stk_codec_u64(codec, "skeleton_size", &m->skeleton_size);
-    stk_codec_require(codec, range_inside(m->skeleton_offset, m->skeleton_size, m->used), "skeleton_size", m->skeleton_size,
-                      "a range inside the used bytes");
+    stk_codec_require(codec, range_inside(m->skeleton_offset, m->skeleton_size, m->used), "skeleton_size",
+                      m->skeleton_size, "a range inside the used bytes");
     bounded_u32(codec, "samples_skipped", &m->samples_skipped, STK_BATCH_SAMPLES_MAX, "at most 65536");
     stk_codec_u64(codec, "frames_presented", &m->frames_presented);
     text_field(codec, "text", &m->text);
@@ -305,31 +311,31 @@ static void template_report_fields(struct stk_codec *codec, struct stk_message_t
 }
 
 /* The walk takes a struct that may be changed, so encoding walks a copy: spans are borrowed, nothing large is moved. */
-#define DEFINE_PAIR(name)                                                                                                      \
-    void stk_##name##_encode(struct stk_writer *writer, const struct stk_message_##name *message)                              \
-    {                                                                                                                          \
-        struct stk_message_##name copy = *message;                                                                             \
-        struct stk_codec codec;                                                                                                \
-        stk_codec_write(&codec, #name, writer);                                                                                \
-        name##_fields(&codec, &copy);                                                                                          \
-    }                                                                                                                          \
-    size_t stk_##name##_size(const struct stk_message_##name *message)                                                         \
-    {                                                                                                                          \
-        struct stk_message_##name copy = *message;                                                                             \
-        struct stk_codec codec;                                                                                                \
-        stk_codec_count(&codec, #name);                                                                                        \
-        name##_fields(&codec, &copy);                                                                                          \
-        return codec.counted;                                                                                                  \
-    }                                                                                                                          \
-    stoker_status stk_##name##_decode(struct stk_span body, struct stk_message_##name *out, stoker_error *err)                 \
-    {                                                                                                                          \
-        struct stk_message_##name read = {0};                                                                                  \
-        struct stk_codec codec;                                                                                                \
-        stk_codec_read(&codec, #name, body, err);                                                                              \
-        name##_fields(&codec, &read);                                                                                          \
-        STK_TRY(stk_codec_end(&codec));                                                                                        \
-        *out = read;                                                                                                           \
-        return STOKER_OK;                                                                                                      \
+#define DEFINE_PAIR(name)                                                                                              \
+    void stk_##name##_encode(struct stk_writer *writer, const struct stk_message_##name *message)                      \
+    {                                                                                                                  \
+        struct stk_message_##name copy = *message;                                                                     \
+        struct stk_codec codec;                                                                                        \
+        stk_codec_write(&codec, #name, writer);                                                                        \
+        name##_fields(&codec, &copy);                                                                                  \
+    }                                                                                                                  \
+    size_t stk_##name##_size(const struct stk_message_##name *message)                                                 \
+    {                                                                                                                  \
+        struct stk_message_##name copy = *message;                                                                     \
+        struct stk_codec codec;                                                                                        \
+        stk_codec_count(&codec, #name);                                                                                \
+        name##_fields(&codec, &copy);                                                                                  \
+        return codec.counted;                                                                                          \
+    }                                                                                                                  \
+    stoker_status stk_##name##_decode(struct stk_span body, struct stk_message_##name *out, stoker_error *err)         \
+    {                                                                                                                  \
+        struct stk_message_##name read = {0};                                                                          \
+        struct stk_codec codec;                                                                                        \
+        stk_codec_read(&codec, #name, body, err);                                                                      \
+        name##_fields(&codec, &read);                                                                                  \
+        STK_TRY(stk_codec_end(&codec));                                                                                \
+        *out = read;                                                                                                   \
+        return STOKER_OK;                                                                                              \
     }
 
 DEFINE_PAIR(hello)

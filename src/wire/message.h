@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every message between processes: rank <-> DataServer <-> workers. Pure: encode into a caller's buffer, decode from bytes that
- * came from outside, all bounds checked. docs/reference/messages.md is the description for a second implementation.
+ * Every message between processes: rank <-> DataServer <-> workers. Pure: encode into a caller's buffer, decode from
+ * bytes that came from outside, all bounds checked. docs/reference/messages.md is the description for a second
+ * implementation.
  *
- * A frame is a 32-byte header and a body. Integers are little-endian. Descriptors (SCM_RIGHTS) travel with the first byte of
- * the frame; the header says how many. Messages carry durations, never timestamps (rule D1), and the sender's incarnation
- * (rule C3).
+ * A frame is a 32-byte header and a body. Integers are little-endian. Descriptors (SCM_RIGHTS) travel with the first
+ * byte of the frame; the header says how many. Messages carry durations, never timestamps (rule D1), and the sender's
+ * incarnation (rule C3).
  *
  * Decoded structs borrow their text and bytes from the buffer that was decoded.
  */
@@ -254,18 +255,19 @@ struct stk_writer {
 
 /* Writes the 32-byte header for a body of body_size bytes. */
 void stk_frame_encode(const struct stk_frame *frame, uint8_t out[STK_FRAME_HEADER_BYTES]);
-/* PROTOCOL for another magic, version, a body over STK_MESSAGE_BYTES_MAX or more than STK_MESSAGE_FDS_MAX descriptors. */
+/* PROTOCOL for another magic, version, a body over STK_MESSAGE_BYTES_MAX or more than STK_MESSAGE_FDS_MAX
+ * descriptors. */
 stoker_status stk_frame_decode(const uint8_t in[STK_FRAME_HEADER_BYTES], struct stk_frame *out, stoker_error *err);
 
 /* One pair for each message struct:
  *     void          stk_<name>_encode(struct stk_writer *, const struct stk_message_<name> *);
  *     stoker_status stk_<name>_decode(struct stk_span body, struct stk_message_<name> *out, stoker_error *err);
- * Encoding a valid struct into a buffer of stk_<name>_size() bytes never sets `full`. Decoding checks every length, count, enum and
- * bound (PROTOCOL names the message, the field and the value), and refuses trailing bytes. Encode and decode assert the same
- * properties. */
-#define STK_MESSAGE_PAIR(name)                                                                                                 \
-    void stk_##name##_encode(struct stk_writer *writer, const struct stk_message_##name *message);                             \
-    size_t stk_##name##_size(const struct stk_message_##name *message);                                                        \
+ * Encoding a valid struct into a buffer of stk_<name>_size() bytes never sets `full`. Decoding checks every length,
+ * count, enum and bound (PROTOCOL names the message, the field and the value), and refuses trailing bytes. Encode and
+ * decode assert the same properties. */
+#define STK_MESSAGE_PAIR(name)                                                                                         \
+    void stk_##name##_encode(struct stk_writer *writer, const struct stk_message_##name *message);                     \
+    size_t stk_##name##_size(const struct stk_message_##name *message);                                                \
     stoker_status stk_##name##_decode(struct stk_span body, struct stk_message_##name *out, stoker_error *err)
 
 STK_MESSAGE_PAIR(hello);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every message: there and back, cut at each byte, one byte too long, with each byte changed, into buffers that are too small.
- * Bodies are decoded from blocks of their exact size, so that the address sanitizer sees the first byte read past one.
+ * Every message: there and back, cut at each byte, one byte too long, with each byte changed, into buffers that are too
+ * small. Bodies are decoded from blocks of their exact size, so that the address sanitizer sees the first byte read
+ * past one.
  */
 #include "wire/message.h"
 
@@ -13,7 +14,8 @@
 
 #define SPAN(text) ((struct stk_span){(text), sizeof(text) - 1})
 
-static const uint8_t IDS[24] = {17, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255};
+static const uint8_t IDS[24] = {17, 0, 0, 0, 0,   0,   0,   0,   3,   1,   0,   0,
+                                0,  0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255};
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define DIGEST "0123456789ABCDEF0123456789ABCDEF"
 #define REGION ((struct stk_message_region){11, 12, 1u << 22, 65536, 4096, 1})
@@ -30,30 +32,18 @@ static struct stk_message_loader_open valid_loader_open(void)
     };
 }
 
-static struct stk_message_loader_ref valid_loader_ref(void)
-{
-    return (struct stk_message_loader_ref){1, 2};
-}
+static struct stk_message_loader_ref valid_loader_ref(void) { return (struct stk_message_loader_ref){1, 2}; }
 
 static struct stk_message_request valid_request(void)
 {
     return (struct stk_message_request){1, 2, 3, {IDS, sizeof IDS}, {NULL, 0}};
 }
 
-static struct stk_message_release valid_release(void)
-{
-    return (struct stk_message_release){{IDS, sizeof IDS}};
-}
+static struct stk_message_release valid_release(void) { return (struct stk_message_release){{IDS, sizeof IDS}}; }
 
-static struct stk_message_step valid_step(void)
-{
-    return (struct stk_message_step){1, 2, 3, 4, 5};
-}
+static struct stk_message_step valid_step(void) { return (struct stk_message_step){1, 2, 3, 4, 5}; }
 
-static struct stk_message_welcome valid_welcome(void)
-{
-    return (struct stk_message_welcome){4711, SPAN("0.1.0")};
-}
+static struct stk_message_welcome valid_welcome(void) { return (struct stk_message_welcome){4711, SPAN("0.1.0")}; }
 
 static struct stk_message_verdict valid_verdict(void)
 {
@@ -73,40 +63,25 @@ static struct stk_message_failed valid_failed(void)
     return (struct stk_message_failed){1, 2, 3, STOKER_ERR_CORRUPT, 1, SPAN("sample 17: a.mp4: cut"), SPAN("pickle")};
 }
 
-static struct stk_message_unmap valid_unmap(void)
-{
-    return (struct stk_message_unmap){UINT64_MAX};
-}
+static struct stk_message_unmap valid_unmap(void) { return (struct stk_message_unmap){UINT64_MAX}; }
 
 static struct stk_message_notice valid_notice(void)
 {
     return (struct stk_message_notice){STOKER_LOG_WARN, SPAN("worker_replaced"), SPAN("worker 3 was killed")};
 }
 
-static struct stk_message_status valid_status(void)
-{
-    return (struct stk_message_status){9, SPAN("{}")};
-}
+static struct stk_message_status valid_status(void) { return (struct stk_message_status){9, SPAN("{}")}; }
 
-static struct stk_message_source valid_source(void)
-{
-    return (struct stk_message_source){9, STK_SOURCE_PROCESS};
-}
+static struct stk_message_source valid_source(void) { return (struct stk_message_source){9, STK_SOURCE_PROCESS}; }
 
 static struct stk_message_task valid_task(void)
 {
     return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, {NULL, 0}};
 }
 
-static struct stk_message_need valid_need(void)
-{
-    return (struct stk_message_need){1, UINT64_MAX};
-}
+static struct stk_message_need valid_need(void) { return (struct stk_message_need){1, UINT64_MAX}; }
 
-static struct stk_message_grant valid_grant(void)
-{
-    return (struct stk_message_grant){1, STOKER_OK, REGION, SPAN("")};
-}
+static struct stk_message_grant valid_grant(void) { return (struct stk_message_grant){1, STOKER_OK, REGION, SPAN("")}; }
 
 static struct stk_message_done valid_done(void)
 {
@@ -121,94 +96,94 @@ static struct stk_message_template_report valid_template_report(void)
 }
 
 /* Bytes of a decoded message written again: there is one encoding of everything that is accepted. */
-#define EXPECT_SAME_BYTES(name, message, bytes, size)                                                                          \
-    do {                                                                                                                       \
-        assert_int_equal(stk_##name##_size(&(message)), (size));                                                               \
-        uint8_t *again = malloc((size) + 1);                                                                                   \
-        struct stk_writer second = {.data = again, .size = (size)};                                                            \
-        stk_##name##_encode(&second, &(message));                                                                              \
-        assert_false(second.full);                                                                                             \
-        assert_int_equal(second.used, (size));                                                                                 \
-        assert_memory_equal(again, (bytes), (size));                                                                           \
-        free(again);                                                                                                           \
+#define EXPECT_SAME_BYTES(name, message, bytes, size)                                                                  \
+    do {                                                                                                               \
+        assert_int_equal(stk_##name##_size(&(message)), (size));                                                       \
+        uint8_t *again = malloc((size) + 1);                                                                           \
+        struct stk_writer second = {.data = again, .size = (size)};                                                    \
+        stk_##name##_encode(&second, &(message));                                                                      \
+        assert_false(second.full);                                                                                     \
+        assert_int_equal(second.used, (size));                                                                         \
+        assert_memory_equal(again, (bytes), (size));                                                                   \
+        free(again);                                                                                                   \
     } while (0)
 
-#define DEFINE_TESTS(name)                                                                                                     \
-    static uint8_t *encode_##name(const struct stk_message_##name *message, size_t *out_size)                                  \
-    {                                                                                                                          \
-        size_t size = stk_##name##_size(message);                                                                              \
-        uint8_t *bytes = malloc(size + 1);                                                                                     \
-        struct stk_writer writer = {.data = bytes, .size = size};                                                              \
-        stk_##name##_encode(&writer, message);                                                                                 \
-        assert_false(writer.full);                                                                                             \
-        assert_int_equal(writer.used, size);                                                                                   \
-        *out_size = size;                                                                                                      \
-        return bytes;                                                                                                          \
-    }                                                                                                                          \
-    static stoker_status decode_##name(const uint8_t *bytes, size_t size, bool expect_same, stoker_error *err)                 \
-    {                                                                                                                          \
-        uint8_t *exact = malloc(size ? size : 1);                                                                              \
-        memcpy(exact, bytes, size);                                                                                            \
-        struct stk_message_##name out;                                                                                         \
-        memset(&out, 0x5a, sizeof out);                                                                                        \
-        stoker_status status = stk_##name##_decode((struct stk_span){exact, size}, &out, err);                                 \
-        if (status == STOKER_OK && expect_same) EXPECT_SAME_BYTES(name, out, bytes, size);                                     \
-        for (size_t i = 0; status != STOKER_OK && i < sizeof out; i++)                                                         \
-            assert_int_equal(((const uint8_t *)&out)[i], 0x5a); /* outputs are written on success only */                      \
-        free(exact);                                                                                                           \
-        return status;                                                                                                         \
-    }                                                                                                                          \
-    static void test_##name##_survives_the_wire(void **state)                                                                  \
-    {                                                                                                                          \
-        (void)state;                                                                                                           \
-        struct stk_message_##name message = valid_##name();                                                                    \
-        size_t size;                                                                                                           \
-        uint8_t *bytes = encode_##name(&message, &size);                                                                       \
-        assert_int_equal(decode_##name(bytes, size, true, NULL), STOKER_OK);                                                   \
-        bytes[size] = 0;                                                                                                       \
-        stoker_error err = {0};                                                                                                \
-        assert_int_equal(decode_##name(bytes, size + 1, true, &err), STOKER_ERR_PROTOCOL);                                     \
-        assert_non_null(strstr(err.message, #name ": body has 1 trailing bytes"));                                             \
-        for (size_t cut = 0; cut < size; cut++) {                                                                              \
-            memset(&err, 0, sizeof err);                                                                                       \
-            assert_int_equal(decode_##name(bytes, cut, true, &err), STOKER_ERR_PROTOCOL);                                      \
-            assert_int_equal(err.status, STOKER_ERR_PROTOCOL);                                                                 \
-            assert_true(strncmp(err.message, #name ": ", sizeof(#name ": ") - 1) == 0);                                        \
-            struct stk_writer small = {.data = bytes, .size = cut};                                                            \
-            stk_##name##_encode(&small, &message);                                                                             \
-            assert_true(small.full);                                                                                           \
-            assert_in_range(small.used, 0, cut);                                                                               \
-        }                                                                                                                      \
-        static const uint8_t flips[] = {0x01, 0x02, 0x08, 0x10, 0x80, 0xff, 0x7f};                                             \
-        for (size_t at = 0; at < size; at++)                                                                                   \
-            for (size_t i = 0; i < sizeof flips; i++) {                                                                        \
-                bytes[at] ^= flips[i];                                                                                         \
-                (void)decode_##name(bytes, size, true, NULL); /* either is right, reading past the end is not */               \
-                bytes[at] ^= flips[i];                                                                                         \
-            }                                                                                                                  \
-        free(bytes);                                                                                                           \
+#define DEFINE_TESTS(name)                                                                                             \
+    static uint8_t *encode_##name(const struct stk_message_##name *message, size_t *out_size)                          \
+    {                                                                                                                  \
+        size_t size = stk_##name##_size(message);                                                                      \
+        uint8_t *bytes = malloc(size + 1);                                                                             \
+        struct stk_writer writer = {.data = bytes, .size = size};                                                      \
+        stk_##name##_encode(&writer, message);                                                                         \
+        assert_false(writer.full);                                                                                     \
+        assert_int_equal(writer.used, size);                                                                           \
+        *out_size = size;                                                                                              \
+        return bytes;                                                                                                  \
+    }                                                                                                                  \
+    static stoker_status decode_##name(const uint8_t *bytes, size_t size, bool expect_same, stoker_error *err)         \
+    {                                                                                                                  \
+        uint8_t *exact = malloc(size ? size : 1);                                                                      \
+        memcpy(exact, bytes, size);                                                                                    \
+        struct stk_message_##name out;                                                                                 \
+        memset(&out, 0x5a, sizeof out);                                                                                \
+        stoker_status status = stk_##name##_decode((struct stk_span){exact, size}, &out, err);                         \
+        if (status == STOKER_OK && expect_same) EXPECT_SAME_BYTES(name, out, bytes, size);                             \
+        for (size_t i = 0; status != STOKER_OK && i < sizeof out; i++)                                                 \
+            assert_int_equal(((const uint8_t *)&out)[i], 0x5a); /* outputs are written on success only */              \
+        free(exact);                                                                                                   \
+        return status;                                                                                                 \
+    }                                                                                                                  \
+    static void test_##name##_survives_the_wire(void **state)                                                          \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        struct stk_message_##name message = valid_##name();                                                            \
+        size_t size;                                                                                                   \
+        uint8_t *bytes = encode_##name(&message, &size);                                                               \
+        assert_int_equal(decode_##name(bytes, size, true, NULL), STOKER_OK);                                           \
+        bytes[size] = 0;                                                                                               \
+        stoker_error err = {0};                                                                                        \
+        assert_int_equal(decode_##name(bytes, size + 1, true, &err), STOKER_ERR_PROTOCOL);                             \
+        assert_non_null(strstr(err.message, #name ": body has 1 trailing bytes"));                                     \
+        for (size_t cut = 0; cut < size; cut++) {                                                                      \
+            memset(&err, 0, sizeof err);                                                                               \
+            assert_int_equal(decode_##name(bytes, cut, true, &err), STOKER_ERR_PROTOCOL);                              \
+            assert_int_equal(err.status, STOKER_ERR_PROTOCOL);                                                         \
+            assert_true(strncmp(err.message, #name ": ", sizeof(#name ": ") - 1) == 0);                                \
+            struct stk_writer small = {.data = bytes, .size = cut};                                                    \
+            stk_##name##_encode(&small, &message);                                                                     \
+            assert_true(small.full);                                                                                   \
+            assert_in_range(small.used, 0, cut);                                                                       \
+        }                                                                                                              \
+        static const uint8_t flips[] = {0x01, 0x02, 0x08, 0x10, 0x80, 0xff, 0x7f};                                     \
+        for (size_t at = 0; at < size; at++)                                                                           \
+            for (size_t i = 0; i < sizeof flips; i++) {                                                                \
+                bytes[at] ^= flips[i];                                                                                 \
+                (void)decode_##name(bytes, size, true, NULL); /* either is right, reading past the end is not */       \
+                bytes[at] ^= flips[i];                                                                                 \
+            }                                                                                                          \
+        free(bytes);                                                                                                   \
     }
 
-#define ALL(apply)                                                                                                             \
-    apply(hello) apply(loader_open) apply(loader_ref) apply(request) apply(release) apply(step) apply(welcome) apply(verdict)  \
-        apply(ready) apply(failed) apply(unmap) apply(notice) apply(status) apply(source) apply(task) apply(need) apply(grant) \
-            apply(done) apply(template_report)
+#define ALL(apply)                                                                                                     \
+    apply(hello) apply(loader_open) apply(loader_ref) apply(request) apply(release) apply(step) apply(welcome)         \
+        apply(verdict) apply(ready) apply(failed) apply(unmap) apply(notice) apply(status) apply(source) apply(task)   \
+            apply(need) apply(grant) apply(done) apply(template_report)
 
 ALL(DEFINE_TESTS)
 
 /* A valid message with `width` bytes at `at` replaced must be refused with `text` in the error. */
-#define EXPECT_REFUSED(name, valid, at, width, value, text)                                                                    \
-    do {                                                                                                                       \
-        struct stk_message_##name refused_message = (valid);                                                                   \
-        size_t refused_size;                                                                                                   \
-        uint8_t *refused = encode_##name(&refused_message, &refused_size);                                                     \
-        assert_in_range((at) + (width), 1, refused_size);                                                                      \
-        for (size_t k = 0; k < (width); k++) refused[(at) + k] = (uint8_t)((uint64_t)(value) >> (8 * k));                      \
-        stoker_error refused_err = {0};                                                                                        \
-        assert_int_equal(decode_##name(refused, refused_size, true, &refused_err), STOKER_ERR_PROTOCOL);                       \
-        if (!strstr(refused_err.message, (text))) print_error("got: %s\n", refused_err.message);                               \
-        assert_non_null(strstr(refused_err.message, (text)));                                                                  \
-        free(refused);                                                                                                         \
+#define EXPECT_REFUSED(name, valid, at, width, value, text)                                                            \
+    do {                                                                                                               \
+        struct stk_message_##name refused_message = (valid);                                                           \
+        size_t refused_size;                                                                                           \
+        uint8_t *refused = encode_##name(&refused_message, &refused_size);                                             \
+        assert_in_range((at) + (width), 1, refused_size);                                                              \
+        for (size_t k = 0; k < (width); k++) refused[(at) + k] = (uint8_t)((uint64_t)(value) >> (8 * k));              \
+        stoker_error refused_err = {0};                                                                                \
+        assert_int_equal(decode_##name(refused, refused_size, true, &refused_err), STOKER_ERR_PROTOCOL);               \
+        if (!strstr(refused_err.message, (text))) print_error("got: %s\n", refused_err.message);                       \
+        assert_non_null(strstr(refused_err.message, (text)));                                                          \
+        free(refused);                                                                                                 \
     } while (0)
 
 static void test_hello_refuses_impossible_ranks_and_keys(void **state)
@@ -229,7 +204,8 @@ static void test_loader_open_refuses_unknown_kinds_and_sizes(void **state)
     (void)state;
     EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 0, "loader_open: kind is 0, expected a source kind");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 3, "loader_open: kind is 3, expected a source kind");
-    EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 2, "loader_open: sample_bytes is 7, expected 0 for a process");
+    EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 2,
+                   "loader_open: sample_bytes is 7, expected 0 for a process");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 12, 4, 1025, "loader_open: num_workers is 1025");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 16, 4, 65537, "loader_open: batch_samples_max is 65537");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 20, 4, 3, "loader_open: on_error is 3");
@@ -258,7 +234,8 @@ static void test_largest_payload_fits_a_request_and_its_task(void **state)
     (void)state;
     uint8_t *payload = calloc(1, STK_PAYLOAD_BYTES_MAX);
     struct stk_message_request request = {.payload = {payload, STK_PAYLOAD_BYTES_MAX}};
-    struct stk_message_task task = {.kind = STK_TASK_BATCH, .target = REGION, .payload = {payload, STK_PAYLOAD_BYTES_MAX}};
+    struct stk_message_task task = {
+        .kind = STK_TASK_BATCH, .target = REGION, .payload = {payload, STK_PAYLOAD_BYTES_MAX}};
     assert_in_range(stk_request_size(&request), 1, STK_MESSAGE_BYTES_MAX);
     assert_in_range(stk_task_size(&task), 1, STK_MESSAGE_BYTES_MAX);
     size_t size;
@@ -292,12 +269,14 @@ static void test_regions_lie_inside_their_segment(void **state)
 {
     (void)state;
     const size_t region = 12;
-    EXPECT_REFUSED(grant, valid_grant(), region, 8, 0, "grant: region.slab_id is 0, expected a slab, or nothing else set");
+    EXPECT_REFUSED(grant, valid_grant(), region, 8, 0,
+                   "grant: region.slab_id is 0, expected a slab, or nothing else set");
     EXPECT_REFUSED(grant, valid_grant(), region + 16, 8, 69631, "grant: region.size is 4096, expected a range inside");
     EXPECT_REFUSED(grant, valid_grant(), region + 24, 8, UINT64_MAX, "grant: region.size is 4096");
     EXPECT_REFUSED(grant, valid_grant(), region + 32, 8, UINT64_MAX, "grant: region.size is 18446744073709551615");
     EXPECT_REFUSED(grant, valid_grant(), region + 40, 4, 2, "grant: region.fd_sent is 2, expected 0 or 1");
-    EXPECT_REFUSED(grant, valid_grant(), 8, 4, STOKER_ERR_LIMIT, "grant: region.slab_id is 11, expected a slab if the status is OK");
+    EXPECT_REFUSED(grant, valid_grant(), 8, 4, STOKER_ERR_LIMIT,
+                   "grant: region.slab_id is 11, expected a slab if the status is OK");
 }
 
 static void test_ready_describes_only_its_region(void **state)
@@ -305,18 +284,22 @@ static void test_ready_describes_only_its_region(void **state)
     (void)state;
     const size_t skeleton = 80, count = 96, leaf = 100;
     EXPECT_REFUSED(ready, valid_ready(), 16, 4, 2, "ready: flags is 2");
-    EXPECT_REFUSED(ready, valid_ready(), skeleton, 8, 3997, "ready: skeleton_size is 100, expected a range inside the region");
+    EXPECT_REFUSED(ready, valid_ready(), skeleton, 8, 3997,
+                   "ready: skeleton_size is 100, expected a range inside the region");
     EXPECT_REFUSED(ready, valid_ready(), skeleton, 8, UINT64_MAX - 50, "ready: skeleton_size is 100");
     EXPECT_REFUSED(ready, valid_ready(), count, 4, 5, "ready: leaf_count is 5, expected at most 4");
     EXPECT_REFUSED(ready, valid_ready(), count, 4, 1, "ready: body has");
     EXPECT_REFUSED(ready, valid_ready(), leaf, 4, 0, "ready: leaves.dtype is 0");
     EXPECT_REFUSED(ready, valid_ready(), leaf, 4, 6, "ready: leaves.dtype is 6");
-    EXPECT_REFUSED(ready, valid_ready(), leaf, 4, STOKER_DTYPE_INT64, "ready: leaves.size is 120, expected the product");
+    EXPECT_REFUSED(ready, valid_ready(), leaf, 4, STOKER_DTYPE_INT64,
+                   "ready: leaves.size is 120, expected the product");
     EXPECT_REFUSED(ready, valid_ready(), leaf + 4, 4, 9, "ready: leaves.ndim is 9");
-    EXPECT_REFUSED(ready, valid_ready(), leaf + 8, 8, UINT64_C(1) << 62, "ready: leaves.size is 120, expected the product");
+    EXPECT_REFUSED(ready, valid_ready(), leaf + 8, 8, UINT64_C(1) << 62,
+                   "ready: leaves.size is 120, expected the product");
     EXPECT_REFUSED(ready, valid_ready(), leaf + 8, 8, 0, "ready: leaves.size is 120, expected the product");
     EXPECT_REFUSED(ready, valid_ready(), leaf + 32, 8, 128, "ready: leaves.offset is 128, expected a multiple of 256");
-    EXPECT_REFUSED(ready, valid_ready(), leaf + 32, 8, 4096, "ready: leaves.size is 120, expected a range inside the region");
+    EXPECT_REFUSED(ready, valid_ready(), leaf + 32, 8, 4096,
+                   "ready: leaves.size is 120, expected a range inside the region");
 }
 
 static void test_ready_without_memory_is_accepted(void **state)
@@ -347,20 +330,23 @@ static void test_task_fields_fit_its_kind(void **state)
     const size_t from = 76;
     EXPECT_REFUSED(task, valid_task(), 8, 4, 0, "task: kind is 0");
     EXPECT_REFUSED(task, valid_task(), 8, 4, 4, "task: kind is 4");
-    EXPECT_REFUSED(task, valid_task(), 8, 4, STK_TASK_MAKE, "task: from.slab_id is 11, expected a slab for a copy task");
+    EXPECT_REFUSED(task, valid_task(), 8, 4, STK_TASK_MAKE,
+                   "task: from.slab_id is 11, expected a slab for a copy task");
     EXPECT_REFUSED(task, valid_task(), 8, 4, STK_TASK_BATCH, "task: from.slab_id is 11");
     EXPECT_REFUSED(task, valid_task(), from + 32, 8, 100, "task: from.size is 100, expected the size of the target");
     struct stk_message_task make = {.kind = STK_TASK_MAKE, .target = REGION};
     EXPECT_REFUSED(task, make, 8, 4, STK_TASK_BATCH, "task: payload is 0, expected some for a batch task");
     struct stk_message_task batch = {.kind = STK_TASK_BATCH, .payload = SPAN("p")};
-    EXPECT_REFUSED(task, batch, 8, 4, STK_TASK_MAKE, "task: target.slab_id is 0, expected a slab, except for a batch task");
+    EXPECT_REFUSED(task, batch, 8, 4, STK_TASK_MAKE,
+                   "task: target.slab_id is 0, expected a slab, except for a batch task");
 }
 
 static void test_done_reports_what_lies_in_its_slab(void **state)
 {
     (void)state;
     const size_t used = 36;
-    EXPECT_REFUSED(done, valid_done(), used, 8, 499, "done: skeleton_size is 100, expected a range inside the used bytes");
+    EXPECT_REFUSED(done, valid_done(), used, 8, 499,
+                   "done: skeleton_size is 100, expected a range inside the used bytes");
     EXPECT_REFUSED(done, valid_done(), used + 16, 8, UINT64_MAX, "done: skeleton_size is 18446744073709551615");
     EXPECT_REFUSED(done, valid_done(), used + 24, 4, 65537, "done: samples_skipped is 65537");
 }
@@ -401,8 +387,7 @@ static void test_decoded_values_are_those_encoded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ALL(ROUND_TRIP_ENTRY)
-        cmocka_unit_test(test_hello_refuses_impossible_ranks_and_keys),
+        ALL(ROUND_TRIP_ENTRY) cmocka_unit_test(test_hello_refuses_impossible_ranks_and_keys),
         cmocka_unit_test(test_loader_open_refuses_unknown_kinds_and_sizes),
         cmocka_unit_test(test_request_holds_ids_or_a_payload),
         cmocka_unit_test(test_largest_payload_fits_a_request_and_its_task),
