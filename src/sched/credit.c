@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory is credit: see credit.h for the law. Every change of a lane goes through settle(), which keeps the three sums true, so
- * that no function walks the lanes except the rare opening and closing.
+ * Memory is credit: see credit.h for the law. Every change of a lane goes through settle(), which keeps the three sums
+ * true, so that no function walks the lanes except the rare opening and closing.
  *
- * Figures come from options of users and from sizes of batches: they are bounded here (BYTES_MAX) so that no sum can wrap.
+ * Figures come from options of users and from sizes of batches: they are bounded here (BYTES_MAX) so that no sum can
+ * wrap.
  */
 #include "sched/credit.h"
 
@@ -15,16 +16,10 @@
 /* 2^48 bytes in each of 1,024 lanes, twice, still fit in 64 bits with room; no machine has as much. */
 #define BYTES_MAX (UINT64_C(1) << 48)
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* What the lane needs at this moment: what it uses, or what its user keeps and one more batch. */
-static uint64_t demand(const struct stk_credit_lane *lane)
-{
-    return larger(lane->used, lane->pinned + lane->largest);
-}
+static uint64_t demand(const struct stk_credit_lane *lane) { return larger(lane->used, lane->pinned + lane->largest); }
 
 static uint64_t charge(const struct stk_credit_lane *lane)
 {
@@ -57,7 +52,8 @@ static void settle(struct stk_credit *credit, uint32_t lane, const struct stk_cr
     *old = *changed;
 }
 
-/* May the lane become `changed`, whose reserve is the same? Always if it draws no more on the shared part than before. */
+/* May the lane become `changed`, whose reserve is the same? Always if it draws no more on the shared part than before.
+ * */
 static bool affordable(const struct stk_credit *credit, uint32_t lane, const struct stk_credit_lane *changed)
 {
     const struct stk_credit_lane *old = &credit->lanes[lane];
@@ -67,10 +63,7 @@ static bool affordable(const struct stk_credit *credit, uint32_t lane, const str
     return credit->charged - before + after <= shared(credit);
 }
 
-void stk_credit_init(struct stk_credit *credit)
-{
-    memset(credit, 0, sizeof *credit);
-}
+void stk_credit_init(struct stk_credit *credit) { memset(credit, 0, sizeof *credit); }
 
 stoker_status stk_credit_lane_open(struct stk_credit *credit, uint32_t lane, uint64_t largest, uint64_t max_bytes,
                                    stoker_error *err)
@@ -80,16 +73,18 @@ stoker_status stk_credit_lane_open(struct stk_credit *credit, uint32_t lane, uin
     if (max_bytes > BYTES_MAX) max_bytes = BYTES_MAX;
     if (largest > BYTES_MAX) largest = BYTES_MAX;
     if (2 * largest > max_bytes)
-        return stk_fail(err, STOKER_ERR_LIMIT,
-                        "two of the largest batches need %llu bytes of shared memory, max_bytes is %llu: raise max_bytes or make "
-                        "batches smaller",
-                        (unsigned long long)(2 * largest), (unsigned long long)max_bytes);
+        return stk_fail(
+            err, STOKER_ERR_LIMIT,
+            "two of the largest batches need %llu bytes of shared memory, max_bytes is %llu: raise max_bytes or make "
+            "batches smaller",
+            (unsigned long long)(2 * largest), (unsigned long long)max_bytes);
     uint64_t limit = larger(credit->limit, max_bytes);
     if (credit->reserved + 2 * largest > limit)
-        return stk_fail(err, STOKER_ERR_LIMIT,
-                        "two of the largest batches of each loader and rank need %llu bytes of shared memory, max_bytes is %llu: "
-                        "raise max_bytes, make batches smaller or close other loaders",
-                        (unsigned long long)(credit->reserved + 2 * largest), (unsigned long long)limit);
+        return stk_fail(
+            err, STOKER_ERR_LIMIT,
+            "two of the largest batches of each loader and rank need %llu bytes of shared memory, max_bytes is %llu: "
+            "raise max_bytes, make batches smaller or close other loaders",
+            (unsigned long long)(credit->reserved + 2 * largest), (unsigned long long)limit);
     credit->limit = limit;
     settle(credit, lane,
            &(struct stk_credit_lane){.open = true, .reserve = 2 * largest, .largest = largest, .max_bytes = max_bytes});
@@ -113,15 +108,17 @@ stoker_status stk_credit_lane_grow(struct stk_credit *credit, uint32_t lane, uin
     struct stk_credit_lane changed = *open_lane(credit, lane);
     if (largest <= changed.largest) return STOKER_OK;
     if (largest > changed.max_bytes)
-        return stk_fail(err, STOKER_ERR_LIMIT,
-                        "a batch needs %llu bytes of shared memory, max_bytes is %llu: raise max_bytes or make batches smaller",
-                        (unsigned long long)largest, (unsigned long long)changed.max_bytes);
+        return stk_fail(
+            err, STOKER_ERR_LIMIT,
+            "a batch needs %llu bytes of shared memory, max_bytes is %llu: raise max_bytes or make batches smaller",
+            (unsigned long long)largest, (unsigned long long)changed.max_bytes);
     uint64_t others = credit->reserved - changed.reserve;
     if (others + largest > credit->limit)
-        return stk_fail(err, STOKER_ERR_LIMIT,
-                        "a batch needs %llu bytes of shared memory, but other loaders and ranks reserve %llu of the %llu bytes of "
-                        "max_bytes: raise max_bytes or make batches smaller",
-                        (unsigned long long)largest, (unsigned long long)others, (unsigned long long)credit->limit);
+        return stk_fail(
+            err, STOKER_ERR_LIMIT,
+            "a batch needs %llu bytes of shared memory, but other loaders and ranks reserve %llu of the %llu bytes of "
+            "max_bytes: raise max_bytes or make batches smaller",
+            (unsigned long long)largest, (unsigned long long)others, (unsigned long long)credit->limit);
     changed.largest = largest;
     bool two_fit = 2 * largest <= changed.max_bytes && others + 2 * largest <= credit->limit;
     changed.reserve = larger(changed.reserve, two_fit ? 2 * largest : largest);

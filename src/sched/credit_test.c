@@ -23,7 +23,8 @@ static void test_a1_creation_fails_naming_both_figures(void **state)
     assert_false(credit.lanes[1].open);
     assert_int_equal(credit.reserved, 80);
     assert_int_equal(stk_credit_lane_open(&credit, 1, 10, 100, &err), STOKER_OK);
-    assert_int_equal(stk_credit_lane_open(&credit, 2, 0, 100, &err), STOKER_OK); /* size unknown: reserves nothing yet */
+    assert_int_equal(stk_credit_lane_open(&credit, 2, 0, 100, &err),
+                     STOKER_OK); /* size unknown: reserves nothing yet */
 }
 
 static void test_a1_only_memory_above_the_reserves_is_shared(void **state)

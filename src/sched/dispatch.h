@@ -78,7 +78,7 @@ struct stk_batch_state {
     uint32_t item_count, items_left;
     uint32_t skipped, retried; /* counters for the report */
     bool granted, canceled, failed;
-    uint32_t failed_index;     /* of the item that made it fail */
+    uint32_t failed_index; /* of the item that made it fail; UINT32_MAX if none did (stk_dispatch_fail) */
 };
 
 /* Bytes of the block that init needs, and its making. The block must be aligned to 16 bytes. */
@@ -90,14 +90,17 @@ stoker_status stk_dispatch_lane_open(struct stk_dispatch *dispatch, uint32_t lan
 /* The lane must have no batches. */
 void stk_dispatch_lane_close(struct stk_dispatch *dispatch, uint32_t lane);
 
-/* Adds a batch at the end of the lane's plan; sequences of one generation rise by one. LIMIT if a table is full. */
+/* Adds a batch at the end of the lane's plan; sequences of one generation rise by one. LIMIT if a table is full,
+ * INVALID_ARGUMENT for another sequence or an item count outside 1...STK_BATCH_SAMPLES_MAX. The handle is below
+ * limits.batches and may be used again once the batch is removed. */
 stoker_status stk_dispatch_batch_add(struct stk_dispatch *dispatch, uint32_t lane, uint32_t generation,
                                      uint64_t sequence, uint32_t item_count, uint64_t deadline_ns, uint32_t *out_batch,
                                      stoker_error *err);
 
 /* Cancels all batches of the lane (a new iteration, close, or the death of the rank). Those without a running item end
  * at once: their handles are written to out (at most cap, the lane's number of batches is enough) and they stay until
- * removed; the others end with STK_VERDICT_CANCELED at their last item_finish. Returns the number written. */
+ * removed; batches that ended before are not written again; the others end with STK_VERDICT_CANCELED at their last
+ * item_finish. Returns the number written. */
 size_t stk_dispatch_cancel(struct stk_dispatch *dispatch, uint32_t lane, uint32_t *out, size_t cap);
 
 /* The next batch that waits for memory: the first ungranted one of its lane, whose turn it is by earliest deadline
@@ -109,7 +112,8 @@ void stk_dispatch_granted(struct stk_dispatch *dispatch, uint32_t batch);
 
 /* The item that a free worker of `pool` takes now; marks it running. False if there is none. */
 bool stk_dispatch_pick(struct stk_dispatch *dispatch, uint32_t pool, struct stk_item *out_item);
-/* Puts an item back as if it had never been picked (it could not be sent). */
+/* Puts an item back as if it had never been picked (it could not be sent). For use right after the pick: its batch must
+ * be neither cancelled nor failed. */
 void stk_dispatch_unpick(struct stk_dispatch *dispatch, uint64_t item_id);
 
 /* A worker answered, or is gone. Sets *out_batch to the batch's handle unless the verdict is UNKNOWN. */
@@ -117,10 +121,12 @@ enum stk_batch_verdict stk_dispatch_finish(struct stk_dispatch *dispatch, uint64
                                            enum stk_item_outcome outcome, uint32_t *out_batch);
 
 /* Starts a granted batch again from nothing in other memory (a worker that was given its slab cannot be reaped):
- * running items are forgotten, counted as retried. */
+ * running items are forgotten, counted as retried. First finish() the item of that worker as LOST, and restart only if
+ * the verdict is NONE and the batch is neither failed nor cancelled: so a sample that hangs each of its workers ends
+ * the batch at the second loss. */
 void stk_dispatch_restart(struct stk_dispatch *dispatch, uint32_t batch);
 /* Fails a batch from outside (no memory for it): DONE is not possible any more. Returns FAILED, or NONE while items
- * run. */
+ * run (also for a batch that is failing or cancelled already). */
 enum stk_batch_verdict stk_dispatch_fail(struct stk_dispatch *dispatch, uint32_t batch);
 
 /* Removes a finished batch; its handle and ids are dead. */
@@ -128,7 +134,8 @@ void stk_dispatch_remove(struct stk_dispatch *dispatch, uint32_t batch);
 
 void stk_dispatch_set_deadline(struct stk_dispatch *dispatch, uint32_t batch, uint64_t deadline_ns);
 void stk_dispatch_read(const struct stk_dispatch *dispatch, uint32_t batch, struct stk_batch_state *out_state);
-/* Walks the batches of a lane in plan order: start with *cursor = UINT32_MAX; false at the end. */
+/* Walks the batches of a lane in plan order: start with *cursor = UINT32_MAX; false at the end. The batch that was
+ * written last may be removed while walking. */
 bool stk_dispatch_walk(const struct stk_dispatch *dispatch, uint32_t lane, uint32_t *cursor, uint32_t *out_batch);
 
 #endif
