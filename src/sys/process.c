@@ -115,18 +115,25 @@ static void spawn_detached(struct order *order)
     (void)munmap(stack, MIDDLE_STACK_BYTES); /* ours, mapped above */
 }
 
+union cpu_mask {
+    cpu_set_t set;
+    unsigned char bytes[CPU_MASK_BYTES];
+};
+
+static void fill_mask(const uint8_t *mask, size_t size, union cpu_mask *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t cpu = 0; cpu < size * 8 && cpu < CPU_MASK_BYTES * 8; cpu++)
+        if (mask[cpu / 8] >> (cpu % 8) & 1) CPU_SET_S(cpu, CPU_MASK_BYTES, &out->set);
+}
+
 /* Sets the affinity of the calling thread, which the child inherits. A mask without a CPU that we may use is passed
  * over: the kernel knows better than the sender of the mask. Returns whether *before must be restored. */
 static bool borrow_affinity(const struct stk_spawn *spawn, cpu_set_t *before)
 {
     if (!spawn->cpu_mask || sched_getaffinity(0, CPU_MASK_BYTES, before) != 0) return false;
-    union {
-        cpu_set_t set;
-        unsigned char bytes[CPU_MASK_BYTES];
-    } wanted;
-    memset(&wanted, 0, sizeof wanted);
-    for (size_t cpu = 0; cpu < spawn->cpu_mask_size * 8 && cpu < CPU_MASK_BYTES * 8; cpu++)
-        if (spawn->cpu_mask[cpu / 8] >> (cpu % 8) & 1) CPU_SET_S(cpu, CPU_MASK_BYTES, &wanted.set);
+    union cpu_mask wanted;
+    fill_mask(spawn->cpu_mask, spawn->cpu_mask_size, &wanted);
     return sched_setaffinity(0, CPU_MASK_BYTES, &wanted.set) == 0;
 }
 
@@ -240,6 +247,14 @@ char stk_process_state(pid_t pid)
     return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
+pid_t stk_process_parent(pid_t pid)
+{
+    char text[512];
+    if (pid <= 0 || !read_proc(pid, "stat", text, sizeof text)) return 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end && strlen(name_end) > 4 ? (pid_t)strtol(name_end + 4, NULL, 10) : 0; /* ") S 17 ..." */
+}
+
 /* "[<0>] do_wait+0x57/0x1a0\n..." becomes "do_wait < ..." in place, function names only. */
 static void shorten_stack(char *text)
 {
@@ -300,4 +315,11 @@ size_t stk_process_affinity(uint8_t *mask, size_t cap)
         used = cpu / 8 + 1;
     }
     return used;
+}
+
+void stk_process_set_affinity(pid_t pid, const uint8_t *mask, size_t size)
+{
+    union cpu_mask wanted;
+    fill_mask(mask, size, &wanted);
+    (void)sched_setaffinity(pid, CPU_MASK_BYTES, &wanted.set); /* a process that is gone needs none */
 }

@@ -32,9 +32,14 @@ int stk_process_open(pid_t pid);
 void stk_process_kill(int pidfd); /* SIGKILL; ends stopped processes too */
 /* State letter of /proc/<pid>/stat ('R', 'S', 'D', 'T', 'Z'), 0 if gone. */
 char stk_process_state(pid_t pid);
+/* Process id of the parent, 0 if the process is gone. */
+pid_t stk_process_parent(pid_t pid);
 /* One line of what a process is doing: state, wait channel, system call, kernel stack where permitted. For warnings. */
 void stk_process_describe(pid_t pid, char *out, size_t size);
 /* CPU mask of the calling process in the form of stk_spawn. Returns bytes used (at most cap). */
 size_t stk_process_affinity(uint8_t *mask, size_t cap);
+/* Sets the mask of another process's main thread and of what it forks from then on. Best effort: a process that is gone, or a mask
+ * without a CPU that it may use, is passed over. */
+void stk_process_set_affinity(pid_t pid, const uint8_t *mask, size_t size);
 
 #endif

@@ -189,6 +189,19 @@ static void test_kill_ends_a_stopped_process(void **state)
     int pidfd = -1, status = 0;
     char text[1024];
     assert_int_equal(stk_process_spawn(&spawn, &pid, &pidfd, NULL), STOKER_OK);
+    assert_int_equal(stk_process_parent(pid), getpid());
+    uint8_t mask[1024], one[1024] = {0};
+    size_t used = stk_process_affinity(mask, sizeof mask);
+    one[used - 1] = mask[used - 1] & (uint8_t)-mask[used - 1]; /* its lowest CPU */
+    stk_process_set_affinity(pid, one, used);
+    char path[64], line[128], allowed[64] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) (void)sscanf(line, "Cpus_allowed_list: %63s", allowed);
+    (void)fclose(file);
+    assert_int_equal(strtol(allowed, NULL, 10), (long)(8 * (used - 1) + (size_t)__builtin_ctz(one[used - 1])));
+    assert_null(strchr(allowed, ','));
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     assert_true(WIFSTOPPED(status));
@@ -207,6 +220,8 @@ static void test_kill_ends_a_stopped_process(void **state)
     stk_process_kill(pidfd); /* gone: no effect */
     stk_process_kill(-1);
     assert_int_equal(stk_process_state(pid), 0);
+    assert_int_equal(stk_process_parent(pid), 0);
+    stk_process_set_affinity(pid, one, used); /* gone: no effect */
     stk_process_describe(pid, text, sizeof text);
     assert_non_null(strstr(text, "has ended"));
     assert_int_equal(stk_process_open(pid), -1);
