@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Media for Python: probe one file, decode listed frames, and the two kinds of sources (native video, process).
+ *
+ * Decoding runs without the interpreter lock. A frame callback fills private memory; Python objects are made after it.
+ */
+#include "_core_media.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static PyTypeObject *source_type;
+
+static PyObject *probe(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    (void)self;
+    static char *names[] = { "path", "exact", NULL };
+    PyObject *path = NULL;
+    int exact = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|p", names, PyUnicode_FSConverter, &path, &exact)) {
+        return NULL;
+    }
+    stoker_media_info info;
+    stoker_error err = { 0 };
+    stoker_status status;
+    const char *text = PyBytes_AsString(path);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_media_probe(text, exact ? STOKER_PROBE_EXACT : 0, &info, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
+    if (status < 0) {
+        return core_raise(status, &err, NULL, 0);
+    }
+    return Py_BuildValue("{s:s,s:I,s:I,s:i,s:K,s:d,s:K,s:L}", "codec", info.codec, "width", info.width, "height", info.height,
+                         "rotation", (int)info.rotation, "frames", (unsigned long long)info.frames, "duration_s",
+                         info.duration_s, "bytes", (unsigned long long)info.bytes, "mtime_ns", (long long)info.mtime_ns);
+}
+
+/* Frames collected without the interpreter lock. */
+struct frames {
+    unsigned char *data;
+    size_t count, capacity; /* in frames */
+    size_t frame_bytes;
+    uint32_t width, height;
+};
+
+static stoker_status frames_take(void *user, size_t position, const uint8_t *rgb, uint32_t width, uint32_t height,
+                                 stoker_error *err)
+{
+    struct frames *frames = user;
+    if (frames->frame_bytes == 0) {
+        frames->width = width;
+        frames->height = height;
+        frames->frame_bytes = (size_t)width * height * 3;
+    }
+    if (width != frames->width || height != frames->height) {
+        err->status = STOKER_ERR_UNSUPPORTED;
+        (void)PyOS_snprintf(err->message, sizeof err->message, "frame %zu is %ux%u, the frames before it are %ux%u", position,
+                            width, height, frames->width, frames->height);
+        return err->status;
+    }
+    if (position >= frames->capacity) {
+        size_t capacity = frames->capacity != 0 ? frames->capacity : 16;
+        while (capacity <= position) {
+            capacity *= 2;
+        }
+        unsigned char *data = capacity <= SIZE_MAX / frames->frame_bytes ? realloc(frames->data, capacity * frames->frame_bytes)
+                                                                         : NULL;
+        if (data == NULL) {
+            err->status = STOKER_ERR_NO_MEMORY;
+            (void)PyOS_snprintf(err->message, sizeof err->message, "no memory for %zu frames of %zu bytes", capacity,
+                                frames->frame_bytes);
+            return err->status;
+        }
+        frames->data = data;
+        frames->capacity = capacity;
+    }
+    memcpy(frames->data + position * frames->frame_bytes, rgb, frames->frame_bytes);
+    if (position >= frames->count) {
+        frames->count = position + 1;
+    }
+    return STOKER_OK;
+}
+
+/* Indices as a private array; NULL with *out_count 0 and no exception for None. */
+static uint64_t *index_array(PyObject *sequence, size_t *out_count)
+{
+    *out_count = 0;
+    if (sequence == Py_None) {
+        return NULL;
+    }
+    Py_ssize_t count = PySequence_Size(sequence);
+    if (count < 0) {
+        return NULL;
+    }
+    uint64_t *indices = PyMem_Calloc((size_t)count + 1, sizeof *indices);
+    if (indices == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        PyObject *number = item != NULL ? PyNumber_Index(item) : NULL;
+        Py_XDECREF(item);
+        indices[i] = number != NULL ? PyLong_AsUnsignedLongLong(number) : 0;
+        Py_XDECREF(number);
+        if (PyErr_Occurred() != NULL) {
+            PyMem_Free(indices);
+            return NULL;
+        }
+    }
+    *out_count = (size_t)count;
+    return indices;
+}
+
+static PyObject *frames(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    (void)self;
+    static char *names[] = { "path", "indices", "width", "height", NULL };
+    PyObject *path = NULL, *sequence = Py_None;
+    unsigned int width = 0, height = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OII", names, PyUnicode_FSConverter, &path, &sequence, &width,
+                                     &height)) {
+        return NULL;
+    }
+    size_t count;
+    uint64_t *indices = index_array(sequence, &count);
+    if (indices == NULL && PyErr_Occurred() != NULL) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    stoker_frame_list list = { .indices = indices, .count = count, .width = width, .height = height };
+    struct frames out = { 0 };
+    stoker_error err = { 0 };
+    stoker_status status;
+    const char *text = PyBytes_AsString(path);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_frames_read(text, &list, frames_take, &out, &err);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(indices);
+    Py_DECREF(path);
+    PyObject *result = NULL;
+    if (status < 0) {
+        core_raise(status, &err, NULL, 0);
+    } else {
+        PyObject *bytes = PyByteArray_FromStringAndSize((const char *)out.data, (Py_ssize_t)(out.count * out.frame_bytes));
+        if (bytes != NULL) {
+            result = Py_BuildValue("(NnII)", bytes, (Py_ssize_t)out.count, out.height, out.width);
+        }
+    }
+    free(out.data);
+    return result;
+}
+
+stoker_source *core_source_handle(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, source_type)) {
+        PyErr_SetString(PyExc_TypeError, "expected a stoker._core.Source");
+        return NULL;
+    }
+    stoker_source *source = ((struct source_object *)object)->source;
+    if (source == NULL) {
+        core_raise_closed("source");
+    }
+    return source;
+}
+
+static PyObject *source_wrap(stoker_source *source)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(source_type, Py_tp_alloc);
+    struct source_object *object = (struct source_object *)allocate(source_type, 0);
+    if (object == NULL) {
+        stoker_source_close(source);
+        return NULL;
+    }
+    object->source = source;
+    return (PyObject *)object;
+}
+
+static int colour(PyObject *sequence, float out[3], const char *name)
+{
+    if (sequence == Py_None) {
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < 3; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        double value = item != NULL ? PyFloat_AsDouble(item) : -1.0;
+        Py_XDECREF(item);
+        if (PyErr_Occurred() != NULL) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_ValueError, "%s must be three numbers, one for each of R, G and B", name);
+            return -1;
+        }
+        out[i] = (float)value;
+    }
+    return 0;
+}
+
+static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    (void)self;
+    static char *names[] = { "paths", "frames", "width", "height", "dtype", "layout", "resize",
+                             "short_clip", "mean", "std", "damaged_max", NULL };
+    PyObject *paths, *mean = Py_None, *std = Py_None;
+    stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
+    int dtype = 0, layout = 0, resize = 0, short_clip = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOd", names, &paths, &spec.frames, &spec.width, &spec.height,
+                                     &dtype, &layout, &resize, &short_clip, &mean, &std, &spec.damaged_max)) {
+        return NULL;
+    }
+    if (colour(mean, spec.mean, "mean") < 0 || colour(std, spec.std, "std") < 0) {
+        return NULL;
+    }
+    spec.dtype = (stoker_dtype)dtype;
+    spec.layout = (stoker_video_layout)layout;
+    spec.resize = (stoker_resize_mode)resize;
+    spec.short_clip = (stoker_short_clip)short_clip;
+    PyObject *keep;
+    Py_ssize_t count;
+    const char **texts = core_texts(paths, &keep, &count);
+    if (texts == NULL) {
+        return NULL;
+    }
+    stoker_path_list list = { .paths = texts, .count = (size_t)count };
+    stoker_source *source = NULL;
+    stoker_error err = { 0 };
+    stoker_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_source_create_video(&list, &spec, &source, &err);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(texts);
+    Py_DECREF(keep);
+    return status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
+}
+
+static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    (void)self;
+    static char *names[] = { "argv", "env", "cwd", "payload", "count", NULL };
+    PyObject *argv, *env, *cwd = NULL;
+    Py_buffer payload;
+    unsigned long long count = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO&y*|K", names, &argv, &env, PyUnicode_FSConverter, &cwd, &payload,
+                                     &count)) {
+        return NULL;
+    }
+    PyObject *argv_keep = NULL, *env_keep = NULL, *result = NULL;
+    Py_ssize_t unused;
+    const char **argv_texts = core_texts(argv, &argv_keep, &unused);
+    const char **env_texts = argv_texts != NULL ? core_texts(env, &env_keep, &unused) : NULL;
+    if (env_texts != NULL) {
+        stoker_process_spec spec = { .argv = argv_texts, .envp = env_texts, .cwd = PyBytes_AsString(cwd),
+                                     .payload = payload.buf, .payload_size = (size_t)payload.len, .count = count };
+        stoker_source *source = NULL;
+        stoker_error err = { 0 };
+        stoker_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_source_create_process(&spec, &source, &err);
+        Py_END_ALLOW_THREADS
+        result = status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
+    }
+    PyMem_Free(argv_texts);
+    PyMem_Free(env_texts);
+    Py_XDECREF(argv_keep);
+    Py_XDECREF(env_keep);
+    Py_DECREF(cwd);
+    PyBuffer_Release(&payload);
+    return result;
+}
+
+static PyObject *source_count(PyObject *self, void *unused)
+{
+    (void)unused;
+    stoker_source *source = core_source_handle(self);
+    return source == NULL ? NULL : PyLong_FromUnsignedLongLong(stoker_source_count(source));
+}
+
+static PyObject *source_describe(PyObject *self, PyObject *args)
+{
+    unsigned long long id;
+    stoker_source *source = core_source_handle(self);
+    if (source == NULL || !PyArg_ParseTuple(args, "K", &id)) {
+        return NULL;
+    }
+    stoker_descriptor descriptor;
+    stoker_error err = { 0 };
+    stoker_status status = stoker_source_describe(source, id, &descriptor, &err);
+    if (status < 0) {
+        return core_raise(status, &err, NULL, 0);
+    }
+    PyObject *shape = PyTuple_New((Py_ssize_t)descriptor.ndim);
+    for (uint32_t i = 0; shape != NULL && i < descriptor.ndim; i++) {
+        PyObject *extent = PyLong_FromUnsignedLongLong(descriptor.shape[i]);
+        if (extent == NULL || PyTuple_SetItem(shape, (Py_ssize_t)i, extent) < 0) {
+            Py_CLEAR(shape);
+        }
+    }
+    if (shape == NULL) {
+        return NULL;
+    }
+    PyObject *path = descriptor.path != NULL
+                         ? PyUnicode_DecodeFSDefaultAndSize(descriptor.path, (Py_ssize_t)strlen(descriptor.path))
+                         : Py_NewRef(Py_None);
+    return Py_BuildValue("{s:K,s:N,s:K,s:L,s:i,s:N,s:K}", "id", (unsigned long long)descriptor.id, "path", path, "bytes",
+                         (unsigned long long)descriptor.bytes, "mtime_ns", (long long)descriptor.mtime_ns, "dtype",
+                         (int)descriptor.dtype, "shape", shape, "sample_bytes", (unsigned long long)descriptor.sample_bytes);
+}
+
+static PyObject *source_materialise(PyObject *self, PyObject *args)
+{
+    unsigned long long id;
+    Py_buffer buffer;
+    stoker_source *source = core_source_handle(self);
+    if (source == NULL || !PyArg_ParseTuple(args, "Kw*", &id, &buffer)) {
+        return NULL;
+    }
+    stoker_descriptor descriptor;
+    stoker_error err = { 0 };
+    stoker_status status = stoker_source_describe(source, id, &descriptor, &err);
+    if (status >= 0 && (uint64_t)buffer.len != descriptor.sample_bytes) {
+        PyErr_Format(PyExc_ValueError, "the buffer has %zd bytes, the sample %llu", buffer.len,
+                     (unsigned long long)descriptor.sample_bytes);
+        PyBuffer_Release(&buffer);
+        return NULL;
+    }
+    if (status >= 0) {
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_source_materialise(source, id, buffer.buf, &err);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&buffer);
+    return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
+}
+
+static void source_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    stoker_source_close(((struct source_object *)self)->source);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef source_methods[] = {
+    { "describe", source_describe, METH_VARARGS, "describe(id) -> dict\n\nWhat is known of one sample; never decodes." },
+    { "materialise", source_materialise, METH_VARARGS,
+      "materialise(id, buffer) -> None\n\nMake one sample in this thread, into a writable buffer of its size." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef source_properties[] = {
+    { "count", source_count, NULL, "Number of samples.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot source_slots[] = {
+    { Py_tp_dealloc, source_dealloc }, { Py_tp_methods, source_methods }, { Py_tp_getset, source_properties }, { 0, NULL },
+};
+
+static PyType_Spec source_spec = {
+    .name = "stoker._core.Source",
+    .basicsize = sizeof(struct source_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = source_slots,
+};
+
+static PyMethodDef media_functions[] = {
+    { "probe", (PyCFunction)(void (*)(void))probe, METH_VARARGS | METH_KEYWORDS,
+      "probe(path, exact=False) -> dict\n\nFacts about one file, from its packet table unless exact." },
+    { "frames", (PyCFunction)(void (*)(void))frames, METH_VARARGS | METH_KEYWORDS,
+      "frames(path, indices=None, width=0, height=0) -> (bytearray, count, height, width)\n\nDecode frames as RGB." },
+    { "video_source", (PyCFunction)(void (*)(void))video_source, METH_VARARGS | METH_KEYWORDS,
+      "video_source(paths, frames, width, height, ...) -> Source" },
+    { "process_source", (PyCFunction)(void (*)(void))process_source, METH_VARARGS | METH_KEYWORDS,
+      "process_source(argv, env, cwd, payload, count=0) -> Source" },
+    { NULL, NULL, 0, NULL },
+};
+
+int core_media_init(PyObject *module)
+{
+    source_type = core_add_type(module, "Source", &source_spec);
+    return source_type == NULL ? -1 : PyModule_AddFunctions(module, media_functions);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Source object, shared by the sources of the extension that make and that use it.
+ */
+#ifndef STOKER_PYTHON_CORE_MEDIA_H
+#define STOKER_PYTHON_CORE_MEDIA_H
+
+#include "_core.h"
+
+struct source_object {
+    PyObject_HEAD
+    stoker_source *source;
+};
+
+/* The handle of a Source, or NULL with an exception set. Borrowed. */
+stoker_source *core_source_handle(PyObject *object);
+
+#endif
