@@ -52,8 +52,7 @@ static void settle(struct stk_credit *credit, uint32_t lane, const struct stk_cr
     *old = *changed;
 }
 
-/* May the lane become `changed`, whose reserve is the same? Always if it draws no more on the shared part than before.
- * */
+/* May the lane become `changed` (same reserve)? Always if it draws no more on the shared part than before. */
 static bool affordable(const struct stk_credit *credit, uint32_t lane, const struct stk_credit_lane *changed)
 {
     const struct stk_credit_lane *old = &credit->lanes[lane];

@@ -425,8 +425,7 @@ static enum stk_batch_verdict fail_batch(struct stk_dispatch *d, uint32_t batch,
     return STK_VERDICT_FAILED;
 }
 
-/* SKIP: each bad place becomes a copy of the good one before it, the first ones of the good one after them (rule C1).
- * */
+/* SKIP: each bad place becomes a copy of the good one before it, the first ones of the good one after them (C1). */
 static void plan_copies(struct stk_dispatch *d, struct batch *b)
 {
     uint32_t source = NONE;
