@@ -21,12 +21,13 @@
 
 struct stk_channel;
 
-/* A message that arrived. Body and descriptors are borrowed until the next receive; take a descriptor by copying it out
- * of fds and setting the entry to -1. Entries left in place are closed by the next receive. */
+/* A message that arrived. Body and descriptors lie in the channel and are borrowed until the next receive; take a
+ * descriptor by copying it out of fds and setting the entry to -1. Entries left in place are closed by the next receive
+ * and by destroy. */
 struct stk_incoming {
     struct stk_frame frame;
     struct stk_span body;
-    int fds[STK_MESSAGE_FDS_MAX];
+    int *fds;
     uint32_t fd_count;
 };
 
@@ -42,8 +43,9 @@ void stk_channel_abandon(struct stk_channel *channel);
  * dead channel. */
 stoker_status stk_channel_begin(struct stk_channel *channel, uint16_t type, size_t body_bytes,
                                 struct stk_writer *out_writer, stoker_error *err);
-/* Ends it: the frame is queued and sent as far as the socket takes it. Descriptors are duplicated, the caller keeps its
- * own. */
+/* Ends it: the frame is queued and sent as far as the socket takes it. The caller keeps its descriptors; those that the
+ * socket does not take at once are duplicated. LIMIT if no number is free for that: the message is dropped whole and
+ * the channel lives. UNAVAILABLE once the peer has closed; what it sent before can still be received. */
 stoker_status stk_channel_end(struct stk_channel *channel, const struct stk_writer *writer, const int *fds,
                               uint32_t fd_count, stoker_error *err);
 /* Encodes and sends one message struct in one go and sets `status`. */

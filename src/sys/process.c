@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -322,4 +323,15 @@ void stk_process_set_affinity(pid_t pid, const uint8_t *mask, size_t size)
     union cpu_mask wanted;
     fill_mask(mask, size, &wanted);
     (void)sched_setaffinity(pid, CPU_MASK_BYTES, &wanted.set); /* a process that is gone needs none */
+}
+
+stoker_status stk_process_peer(int socket_fd, int64_t *out_pid, uint32_t *out_uid, stoker_error *err)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot read the peer's credentials");
+    *out_pid = peer.pid;
+    *out_uid = peer.uid;
+    return STOKER_OK;
 }

@@ -38,8 +38,11 @@ pid_t stk_process_parent(pid_t pid);
 void stk_process_describe(pid_t pid, char *out, size_t size);
 /* CPU mask of the calling process in the form of stk_spawn. Returns bytes used (at most cap). */
 size_t stk_process_affinity(uint8_t *mask, size_t cap);
-/* Sets the mask of another process's main thread and of what it forks from then on. Best effort: a process that is gone, or a mask
- * without a CPU that it may use, is passed over. */
+/* Sets the mask of another process's main thread and of what it forks from then on. Best effort: a process that is gone,
+ * or a mask without a CPU that it may use, is passed over. */
 void stk_process_set_affinity(pid_t pid, const uint8_t *mask, size_t size);
+
+/* Who is at the other end of a connected Unix socket: its process and user when it connected or began to listen. IO. */
+stoker_status stk_process_peer(int socket_fd, int64_t *out_pid, uint32_t *out_uid, stoker_error *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,6 +230,21 @@ static void test_kill_ends_a_stopped_process(void **state)
     (void)close(other), (void)close(pidfd);
 }
 
+static void test_peer_of_a_socket(void **state)
+{
+    (void)state;
+    int ends[2];
+    int64_t pid = 0;
+    uint32_t uid = 77;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(stk_process_peer(ends[0], &pid, &uid, NULL), STOKER_OK);
+    assert_int_equal(pid, getpid());
+    assert_int_equal(uid, geteuid());
+    (void)close(ends[0]), (void)close(ends[1]);
+    stoker_error err = {0};
+    assert_int_equal(stk_process_peer(ends[0], &pid, &uid, &err), STOKER_ERR_IO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_descriptors_are_renumbered),
         cmocka_unit_test(test_what_cannot_start_is_named),
         cmocka_unit_test(test_kill_ends_a_stopped_process),
+        cmocka_unit_test(test_peer_of_a_socket),
     };
     return stk_run_tests(tests);
 }
