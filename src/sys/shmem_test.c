@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,85 @@ static void test_blob_cannot_change(void **state)
     assert_int_equal(stk_shmem_blob_map(-1, &data, &size, &err), STOKER_ERR_MISMATCH);
 }
 
+/* A memory cgroup below our own, v1 or v2; false if this machine or user permits none. */
+static bool make_group(uint64_t limit, char *out, size_t size)
+{
+    char line[512], base[1024] = "", path[1200];
+    const char *limit_name = "memory.max";
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *group = strrchr(line, ':');
+        if (strstr(line, ":memory:") || strstr(line, ",memory:") || strstr(line, ":memory,")) {
+            (void)snprintf(base, sizeof base, "/sys/fs/cgroup/memory%s", group + 1);
+            limit_name = "memory.limit_in_bytes";
+            break;
+        }
+        if (strncmp(line, "0::", 3) == 0) (void)snprintf(base, sizeof base, "/sys/fs/cgroup%s", group + 1);
+    }
+    (void)fclose(file);
+    (void)snprintf(out, size, "%s/stk-a3-%d", base, (int)getpid());
+    if (mkdir(out, 0700) != 0) return false;
+    (void)snprintf(path, sizeof path, "%s/%s", out, limit_name);
+    file = fopen(path, "r+"); /* absent where the memory controller is not handed down */
+    bool made = file && fprintf(file, "%llu", (unsigned long long)limit) > 0;
+    if (file && fclose(file) != 0) made = false;
+    if (!made) (void)rmdir(out);
+    return made;
+}
+
+static bool enter_group(const char *group)
+{
+    char path[1200];
+    (void)snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    FILE *file = fopen(path, "w");
+    if (!file) return false;
+    bool entered = fprintf(file, "%d", (int)getpid()) > 0;
+    return fclose(file) == 0 && entered;
+}
+
+/* In the child: reserves first, then second; 0 if the first status is as expected and the second is a refusal. */
+static int reserve_twice(const char *group, size_t first, stoker_status expected, size_t second)
+{
+    int fd = -1;
+    stoker_error err = {0};
+    if (!enter_group(group)) return 2;
+    if (first && stk_shmem_create(NULL, first, &fd, &err) != expected) return 3;
+    if (stk_shmem_create(NULL, second, &fd, &err) != STOKER_ERR_NO_MEMORY) return 4;
+    return strstr(err.message, group) && strstr(err.message, "MiB available") ? 0 : 5;
+}
+
+static void expect_refusal(uint64_t limit, size_t first, size_t second)
+{
+    char group[1100];
+    if (!make_group(limit, group, sizeof group)) {
+        print_message("no memory cgroup can be made here\n");
+        skip();
+    }
+    pid_t child = fork();
+    if (child == 0) _exit(reserve_twice(group, first, STOKER_OK, second));
+    int status = 0;
+    pid_t ended = waitpid(child, &status, 0);
+    int removed = rmdir(group);
+    assert_int_equal(ended, child);
+    assert_false(WIFSIGNALED(status)); /* the kernel's answer would be SIGKILL */
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(removed, 0);
+}
+
+static void test_a3_reservation_above_a_cgroup_is_an_error(void **state)
+{
+    (void)state;
+    expect_refusal(64 * MIB, 0, 256 * MIB);
+}
+
+static void test_a3_second_reservation_counts_the_first(void **state)
+{
+    (void)state;
+    expect_refusal(384 * MIB, 192 * MIB, 192 * MIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +262,8 @@ int main(void)
         cmocka_unit_test(test_segment_in_a_directory_leaves_nothing),
         cmocka_unit_test(test_errors_name_needs_and_places),
         cmocka_unit_test(test_blob_cannot_change),
+        cmocka_unit_test(test_a3_reservation_above_a_cgroup_is_an_error),
+        cmocka_unit_test(test_a3_second_reservation_counts_the_first),
     };
     return stk_run_tests(tests);
 }
