@@ -127,8 +127,10 @@ def draw_profile(names=tuple(PROFILES), count=None):
 
 def source_arguments(clip, seconds, real):
     width, height = clip["size"]
-    # Generated pictures are made small and scaled up: they cost more than the encoders otherwise. Sizes stay even.
+    # Generated pictures are made small and scaled up: they cost more than the encoders otherwise, and cells of one pixel
+    # would make bit rates that no camera makes. Sizes stay even.
     small = f"{width // 4 * 2}x{height // 4 * 2}"
+    coarse = f"{width // 16 * 2}x{height // 16 * 2}"
     rate = clip["rate"]
     source = clip["source"]
     if source == "cockatoo":
@@ -139,7 +141,7 @@ def source_arguments(clip, seconds, real):
     graph = {
         "testsrc2": f"testsrc2=s={width}x{height}:r={rate}",
         "mandelbrot": f"mandelbrot=s={small}:r={rate}:start_scale={2.5 - clip['seed'] / 500:.3f}",
-        "life": f"life=s={small}:r={rate}:seed={clip['seed']}:ratio=0.3:mold=10:life_color=#C83232:death_color=#3264C8",
+        "life": f"life=s={coarse}:r={rate}:seed={clip['seed']}:ratio=0.3:mold=10:life_color=#C83232:death_color=#3264C8",
         "gradients": f"gradients=s={small}:r={rate}:seed={clip['seed']}:speed=0.02:nb_colors=5",
     }[source]
     return ["-f", "lavfi", "-i", graph]
