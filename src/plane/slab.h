@@ -33,14 +33,16 @@ struct stk_slab {
     uint64_t offset, size;
 };
 
-/* Told when a segment ends: send UNMAP to every process that was given it. */
+/* Told when a segment ends, once for every process that was given it: send UNMAP. Must not call the arena. */
 typedef void (*stk_unmap_fn)(void *user, uint32_t process, uint64_t segment_id);
 
 stoker_status stk_arena_create(const char *shm_dir, stk_unmap_fn unmap_fn, void *user, struct stk_arena **out_arena,
                                stoker_error *err);
-void stk_arena_destroy(struct stk_arena *arena); /* NULL allowed */
+/* NULL allowed. Closes the segments; views of ranks that are still mapped stay valid, so nobody is told to unmap. */
+void stk_arena_destroy(struct stk_arena *arena);
 
-/* Segment bytes that a slab of `size` bytes is charged with if it needs a new segment. */
+/* Segment bytes that a slab of `size` bytes is charged with if it needs a new segment. (A lane whose max_bytes does not
+ * hold two of these is charged whole pages instead, and shares no segments.) */
 uint64_t stk_arena_charge_bytes(uint64_t size);
 
 /* largest: bytes of the largest batch, 0 if unknown yet. LIMIT naming both figures. */
@@ -49,9 +51,9 @@ stoker_status stk_arena_lane_open(struct stk_arena *arena, uint32_t lane, uint64
 /* All slabs of the lane must be freed (quarantined ones may remain; they move to the arena). Idle segments end. */
 void stk_arena_lane_close(struct stk_arena *arena, uint32_t lane);
 
-/* AGAIN: no credit now, ask again after something was freed. LIMIT: more than max_bytes, never possible. NO_MEMORY: the
- * machine refuses (rule A3). `overflow`: needed now, beyond the credit if it must be, but never above the lane's
- * max_bytes. */
+/* size > 0. AGAIN: no credit now, ask again after something was freed. LIMIT: more than max_bytes, never possible.
+ * NO_MEMORY: the machine refuses (rule A3). `overflow`: needed now, beyond the credit if it must be, but never above
+ * the lane's max_bytes. */
 stoker_status stk_arena_alloc(struct stk_arena *arena, uint32_t lane, uint64_t size, bool overflow,
                               struct stk_slab *out_slab, stoker_error *err);
 /* Frees, or quarantines while a process still holds it. Unknown ids are ignored (false). */
@@ -60,7 +62,8 @@ bool stk_arena_free(struct stk_arena *arena, uint64_t slab_id);
 /* May the slab be handed out as views? Marks it pinned until it is freed. False: deliver a private copy. */
 bool stk_arena_pin(struct stk_arena *arena, uint64_t slab_id);
 
-/* A process (a number chosen by the DataServer, never used again) is given the slab. *out_fd: the segment's descriptor
+/* A process (a number chosen by the DataServer, never used again) is given the slab; counted, so each give needs its
+ * returned. *out_fd: the segment's descriptor
  * to send if the process was never given it, else -1; borrowed. */
 void stk_arena_give(struct stk_arena *arena, uint64_t slab_id, uint32_t process, int *out_fd);
 /* The process reported completion of its work on the slab. Does not change what it has mapped. */
