@@ -87,7 +87,19 @@ STOKER_API stoker_status stoker_client_status(stoker_client *client, uint64_t ti
  */
 STOKER_API void stoker_text_free(char *text);
 
+/** Opaque bytes that a worker template attached when the last stoker_loader_open() of this client failed (a pickled
+ * exception).
+ *
+ * Owns:    *out_detail is borrowed until the next stoker_loader_open() of the client; NULL and 0 if there are none.
+ * Threads: the thread that opened the loader.
+ * Errors:  none.
+ */
+STOKER_API void stoker_client_failure(const stoker_client *client, const void **out_detail, size_t *out_size);
+
 /** Leave the job: loaders that are still open are closed, the I/O thread ends, batches stay valid.
+ *
+ * Calls on a loader give WRONG_STATE afterwards; its handle is still freed by stoker_loader_close(). The connection
+ * ends when the last batch was dropped, so that its memory is not given away.
  *
  * Owns:    takes `client`; NULL is allowed.
  * Threads: not while another thread uses the client.
@@ -193,7 +205,7 @@ typedef enum stoker_on_error {
 typedef struct stoker_loader_options {
     uint32_t struct_size;
     const char *name;           /**< matches the loaders of the ranks of a job; NULL: by order of creation */
-    uint32_t num_workers;       /**< worker processes of this rank; at least 1 */
+    uint32_t num_workers;       /**< worker processes of this rank; 0: 1 */
     uint32_t batch_samples_max; /**< largest number of samples in one batch; required for native sources */
     uint64_t max_bytes;         /**< of shared memory for all ranks of the host; 0: 2 GiB */
     stoker_on_error on_error;
@@ -209,11 +221,11 @@ typedef struct stoker_loader_options {
  *
  * Reserves memory for two of the largest batches.
  *
- * Owns:    borrows everything; on success *out_loader is the caller's. The client must outlive it.
+ * Owns:    borrows everything; on success *out_loader is the caller's.
  * Threads: any. A loader is used by one thread at a time.
  * Errors:  INVALID_ARGUMENT, LIMIT (the reserves exceed max_bytes, naming both figures), NO_MEMORY (the machine or its
  *          cgroup has too little, naming needed and available), UNAVAILABLE, or what the template of a process source
- *          reported (see stoker_loader_failure()).
+ *          reported (see stoker_client_failure()).
  */
 STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_source *source,
                                             const stoker_loader_options *options, stoker_loader **out_loader,
@@ -239,7 +251,8 @@ typedef struct stoker_request {
  *
  * Owns:    the request is borrowed and copied.
  * Threads: the loader's thread.
- * Errors:  INVALID_ARGUMENT (id out of range, too many ids, payload too large), UNAVAILABLE, NO_MEMORY.
+ * Errors:  INVALID_ARGUMENT (id out of range, too many ids, payload too large), UNAVAILABLE, NO_MEMORY, WRONG_STATE
+ *          (before stoker_loader_begin()), LIMIT (16,384 requests are outstanding).
  */
 STOKER_API stoker_status stoker_loader_request(stoker_loader *loader, const stoker_request *request, stoker_error *err);
 

@@ -22,6 +22,16 @@ extern "C" {
 typedef struct stoker_template_channel stoker_template_channel;
 typedef struct stoker_worker_channel stoker_worker_channel;
 
+/** Ask the kernel to kill this process when its parent ends.
+ *
+ * A template and each forked worker call it first, so that nothing outlives a DataServer or a template that was killed.
+ *
+ * Owns:    nothing.
+ * Threads: the main thread, before others are started.
+ * Errors:  UNAVAILABLE (the parent is not `parent_pid`: it has ended already), IO.
+ */
+STOKER_API stoker_status stoker_worker_die_with_parent(int64_t parent_pid, stoker_error *err);
+
 /** Open the template's side of its control socket.
  *
  * Owns:    takes `socket_fd`, even on failure; on success *out_channel is the caller's.

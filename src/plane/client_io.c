@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The I/O thread of a client (client.h): returns dropped batches, sends what was queued, turns answers into batches
+ * and failures, and notices the end of the DataServer. It sleeps in poll(); a wake-up or the socket ends the sleep.
+ *
+ * It alone touches the channel and the table of segments. Whatever goes wrong on the connection ends it: every later
+ * call gets the cause. Batches of a connection that ended stay valid, their memory is mapped.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "control/channel.h"
+#include "plane/client.h"
+#include "sys/clock.h"
+
+enum {
+    RELEASE_IDS_MAX = 256, /* slabs in one RELEASE */
+    SPARE_BATCHES_MAX =
+        256, /* control blocks that are kept; a rank holds few batches, a list of thousands is an exception */
+    NOTICE_ID_BYTES = 64
+};
+#define STOP_TIMEOUT_NS (2 * STK_SECOND_NS) /* close does not wait longer for a DataServer that does not read */
+
+/* ------------------------------------------------------------------------------------------------ dropped batches */
+
+static stoker_status send_release(struct stoker_client *client, const uint8_t *ids, size_t count, stoker_error *err)
+{
+    if (count == 0) return STOKER_OK;
+    struct stk_message_release release = {.slabs = {ids, count * sizeof(uint64_t)}};
+    stoker_status status;
+    STK_CHANNEL_SEND(status, client->core->channel, STK_MESSAGE_RELEASE, release, &release, NULL, 0, err);
+    return status;
+}
+
+static stoker_status release_slab(struct stoker_client *client, uint64_t slab_id, stoker_error *err)
+{
+    uint8_t id[sizeof slab_id];
+    stk_store_u64(id, slab_id);
+    return send_release(client, id, 1, err);
+}
+
+static void recycle_batch(struct stoker_client *client, struct stoker_batch *batch)
+{
+    stk_batch_fini(batch);
+    if (client->spare_batch_count == SPARE_BATCHES_MAX) {
+        free(batch);
+        return;
+    }
+    batch->next = client->spare_batches;
+    client->spare_batches = batch;
+    client->spare_batch_count++;
+}
+
+static stoker_status return_batches(struct stoker_client *client, struct stoker_batch *list, stoker_error *err)
+{
+    uint8_t ids[RELEASE_IDS_MAX * sizeof(uint64_t)];
+    size_t count = 0;
+    stoker_status status = STOKER_OK;
+    while (list) {
+        struct stoker_batch *next = list->next;
+        if (list->slab_id) stk_store_u64(ids + sizeof(uint64_t) * count++, list->slab_id);
+        recycle_batch(client, list);
+        if (count == RELEASE_IDS_MAX && status >= 0) {
+            status = send_release(client, ids, count, err);
+            count = 0;
+        } else if (count == RELEASE_IDS_MAX) {
+            count = 0;
+        }
+        list = next;
+    }
+    return status < 0 ? status : send_release(client, ids, count, err);
+}
+
+/* ------------------------------------------------------------------------------------------------ sending */
+
+static void take_queue(struct stoker_client *client)
+{
+    stk_mutex_lock(client->lock);
+    client->sending = client->queue_first;
+    client->queue_first = client->queue_last = NULL;
+    stk_mutex_unlock(client->lock);
+}
+
+static stoker_status send_out(struct stk_channel *channel, const struct stk_out *out, stoker_error *err)
+{
+    struct stk_writer writer;
+    STK_TRY(stk_channel_begin(channel, out->type, out->size, &writer, err));
+    STK_ASSERT(writer.size - writer.used >= out->size);
+    memcpy(writer.data + writer.used, out->body, out->size);
+    writer.used += out->size;
+    return stk_channel_end(channel, &writer, out->fds, out->fd_count, err);
+}
+
+/* Large requests wait here, not in the channel, while the DataServer does not read. */
+static stoker_status send_queued(struct stoker_client *client, stoker_error *err)
+{
+    struct stk_channel *channel = client->core->channel;
+    if (stk_channel_wants_write(channel)) STK_TRY(stk_channel_flush(channel, err));
+    if (!client->sending) take_queue(client);
+    while (client->sending && !stk_channel_wants_write(channel)) {
+        struct stk_out *out = client->sending;
+        STK_TRY(send_out(channel, out, err));
+        client->sending = out->next;
+        stk_client_out_recycle(client, out);
+        if (!client->sending) take_queue(client);
+    }
+    return STOKER_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ answers */
+
+/* A text from the wire becomes the message; one that does not fit loses its middle, since the cause stands at the
+ * end. */
+static void fill_error(stoker_error *error, int32_t status, struct stk_span text)
+{
+    stoker_status own = status < 0 ? (stoker_status)status : STOKER_ERR_PROTOCOL;
+    const char *bytes = text.data;
+    int size = (int)text.size, half = STOKER_ERROR_MESSAGE_BYTES / 2 - 4;
+    memset(error, 0, sizeof *error);
+    if (text.size < STOKER_ERROR_MESSAGE_BYTES) {
+        (void)stk_fail(error, own, "%.*s", size, size ? bytes : "");
+    } else {
+        (void)stk_fail(error, own, "%.*s...%.*s", half, bytes, half, bytes + size - half);
+    }
+}
+
+static struct stk_failure *make_failure(int32_t status, struct stk_span text, struct stk_span detail)
+{
+    struct stk_failure *failure = malloc(sizeof *failure + detail.size);
+    if (!failure) return NULL;
+    fill_error(&failure->error, status, text);
+    failure->detail_size = detail.size;
+    if (detail.size) memcpy(failure->detail, detail.data, detail.size);
+    return failure;
+}
+
+static struct stoker_batch *take_block(struct stoker_client *client)
+{
+    struct stoker_batch *batch = client->spare_batches;
+    if (!batch) return calloc(1, sizeof *batch);
+    client->spare_batches = batch->next;
+    client->spare_batch_count--;
+    return batch;
+}
+
+static void warn_of_copies(struct stoker_client *client)
+{
+    if (client->copies_told) return;
+    client->copies_told = true;
+    stk_log(&client->log, STOKER_LOG_WARN, "batches_copied",
+            "this rank keeps more batches than its reserve of shared memory: further ones are handed out as private "
+            "copies until it "
+            "drops some");
+}
+
+/* Maps the segment that came along, whether or not anybody still waits for the batch. */
+static stoker_status map_region(struct stoker_client *client, struct stk_incoming *incoming,
+                                const struct stk_message_region *region, struct stk_shm_mapping **out_mapping,
+                                void **out_memory, stoker_error *err)
+{
+    if (region->fd_sent) {
+        if (incoming->fd_count == 0)
+            return stk_fail(err, STOKER_ERR_PROTOCOL, "READY: the segment's descriptor is missing");
+        int fd = incoming->fds[0];
+        incoming->fds[0] = -1;
+        STK_TRY(stk_shm_table_add(client->table, region->segment_id, region->segment_bytes, fd, err));
+    }
+    return stk_shm_table_resolve(client->table, region->segment_id, region->offset, region->size, out_mapping,
+                                 out_memory, err);
+}
+
+static stoker_status on_ready(struct stoker_client *client, struct stk_incoming *incoming, stoker_error *err)
+{
+    struct stk_message_ready ready;
+    struct stk_shm_mapping *mapping;
+    void *memory;
+    STK_TRY(stk_ready_decode(incoming->body, &ready, err));
+    STK_TRY(stk_batch_check(&ready, err));
+    STK_TRY(map_region(client, incoming, &ready.region, &mapping, &memory, err));
+    struct stoker_batch *block = take_block(client);
+    struct stoker_loader *loader;
+    stk_mutex_lock(client->lock);
+    struct stk_ticket *ticket =
+        stk_loader_ticket_locked(client, ready.loader_id, ready.generation, ready.sequence, &loader);
+    if (ticket) ticket->tasks_retried = ready.tasks_retried;
+    bool kept = ticket && block;
+    if (kept) {
+        stk_batch_init(block, client->core, loader->held, &ready, mapping, memory);
+        ticket->batch = block;
+        stk_loader_finish_locked(loader, ticket, STK_TICKET_READY);
+    } else if (ticket) {
+        stk_loader_finish_locked(loader, ticket, STK_TICKET_FAILED); /* without a failure: no memory */
+    }
+    stk_mutex_unlock(client->lock);
+    if (kept) {
+        if (ready.flags & STK_READY_COPY) warn_of_copies(client);
+        return STOKER_OK;
+    }
+    stk_shm_mapping_unref(mapping);
+    if (block) {
+        block->next = client->spare_batches;
+        client->spare_batches = block;
+        client->spare_batch_count++;
+    }
+    return release_slab(client, ready.region.slab_id, err);
+}
+
+static stoker_status on_failed(struct stoker_client *client, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_failed failed;
+    STK_TRY(stk_failed_decode(body, &failed, err));
+    struct stk_failure *failure = make_failure(failed.status, failed.text, failed.detail);
+    struct stoker_loader *loader;
+    stk_mutex_lock(client->lock);
+    struct stk_ticket *ticket =
+        stk_loader_ticket_locked(client, failed.loader_id, failed.generation, failed.sequence, &loader);
+    if (ticket) {
+        ticket->tasks_retried = failed.tasks_retried;
+        ticket->failure = failure;
+        failure = NULL;
+        stk_loader_finish_locked(loader, ticket, STK_TICKET_FAILED);
+    }
+    stk_mutex_unlock(client->lock);
+    free(failure);
+    return STOKER_OK;
+}
+
+static stoker_status on_verdict(struct stoker_client *client, uint16_t type, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_verdict verdict;
+    STK_TRY(stk_verdict_decode(body, &verdict, err));
+    struct stk_failure *refusal = NULL;
+    if (type == STK_MESSAGE_LOADER_FAILED) {
+        refusal = make_failure(verdict.status, verdict.text, verdict.detail);
+        if (!refusal)
+            return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a refusal of %zu bytes", verdict.detail.size);
+    }
+    stk_mutex_lock(client->lock);
+    struct stoker_loader *loader = stk_loader_find_locked(client, verdict.loader_id);
+    if (loader && loader->state == STK_LOADER_OPENING) {
+        loader->state = refusal ? STK_LOADER_REFUSED : STK_LOADER_OPEN;
+        loader->refusal = refusal;
+        refusal = NULL;
+        stk_condition_signal(client->changed);
+    }
+    stk_mutex_unlock(client->lock);
+    free(refusal);
+    return STOKER_OK;
+}
+
+static stoker_status on_notice(struct stoker_client *client, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_notice notice;
+    char id[NOTICE_ID_BYTES];
+    STK_TRY(stk_notice_decode(body, &notice, err));
+    size_t size = notice.id.size < sizeof id ? notice.id.size : sizeof id - 1;
+    if (size) memcpy(id, notice.id.data, size);
+    id[size] = '\0';
+    stk_log(&client->log, (stoker_log_level)notice.level, id, "%.*s", (int)notice.text.size,
+            notice.text.size ? (const char *)notice.text.data : "");
+    return STOKER_OK;
+}
+
+static stoker_status on_status(struct stoker_client *client, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_status answer;
+    STK_TRY(stk_status_decode(body, &answer, err));
+    char *text = malloc(answer.text.size + 1);
+    if (text) {
+        if (answer.text.size) memcpy(text, answer.text.data, answer.text.size);
+        text[answer.text.size] = '\0';
+    }
+    stk_mutex_lock(client->lock);
+    for (struct stk_status_wait *wait = client->status_waits; wait; wait = wait->next) {
+        if (wait->token != answer.token || wait->answered) continue;
+        wait->text = text;
+        wait->answered = true;
+        text = NULL;
+        stk_condition_signal(client->changed);
+        break;
+    }
+    stk_mutex_unlock(client->lock);
+    free(text);
+    return STOKER_OK;
+}
+
+static stoker_status on_unmap(struct stoker_client *client, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_unmap unmap;
+    STK_TRY(stk_unmap_decode(body, &unmap, err));
+    stk_shm_table_remove(client->table, unmap.segment_id);
+    return STOKER_OK;
+}
+
+static stoker_status dispatch(struct stoker_client *client, struct stk_incoming *incoming, stoker_error *err)
+{
+    switch (incoming->frame.type) {
+    case STK_MESSAGE_READY: return on_ready(client, incoming, err);
+    case STK_MESSAGE_FAILED: return on_failed(client, incoming->body, err);
+    case STK_MESSAGE_UNMAP: return on_unmap(client, incoming->body, err);
+    case STK_MESSAGE_NOTICE: return on_notice(client, incoming->body, err);
+    case STK_MESSAGE_STATUS: return on_status(client, incoming->body, err);
+    case STK_MESSAGE_LOADER_OPENED:
+    case STK_MESSAGE_LOADER_FAILED: return on_verdict(client, incoming->frame.type, incoming->body, err);
+    default: return stk_fail(err, STOKER_ERR_PROTOCOL, "message %u is not one for a rank", incoming->frame.type);
+    }
+}
+
+/* AGAIN: everything that arrived was handled. Anything else: the connection is over. */
+static stoker_status receive_all(struct stoker_client *client, stoker_error *err)
+{
+    for (;;) {
+        struct stk_incoming incoming;
+        stoker_status status = stk_channel_receive(client->core->channel, &incoming, err);
+        if (status != STOKER_OK) return status;
+        status = dispatch(client, &incoming, err);
+        if (status < 0) return status;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ the loop */
+
+/* Tells everybody who waits, and everybody who will ask, how the connection ended. */
+static void connection_ended(struct stoker_client *client, stoker_status status, const stoker_error *cause)
+{
+    stoker_error error = {0};
+    long long pid = client->server_pid;
+    if (status == STOKER_END || status == STOKER_ERR_UNAVAILABLE || status == STOKER_ERR_IO) {
+        (void)stk_fail(&error, STOKER_ERR_UNAVAILABLE, "the DataServer (pid %lld) of this job is gone", pid);
+    } else {
+        error = *cause;
+        stk_error_context(&error, "connection to the DataServer (pid %lld)", pid);
+    }
+    stk_mutex_lock(client->lock);
+    client->gone = true;
+    client->gone_error = error;
+    for (struct stoker_loader *loader = client->loaders; loader; loader = loader->next)
+        stk_condition_signal(loader->answered);
+    stk_condition_signal(client->changed);
+    stk_mutex_unlock(client->lock);
+}
+
+static bool is_finished(struct stoker_client *client)
+{
+    stk_mutex_lock(client->lock);
+    bool stopping = client->stopping, queued = client->queue_first != NULL;
+    stk_mutex_unlock(client->lock);
+    if (!stopping) return false;
+    if (!client->stop_deadline_ns) client->stop_deadline_ns = stk_clock_now_ns() + STOP_TIMEOUT_NS;
+    if (!queued && !client->sending && !stk_channel_wants_write(client->core->channel)) {
+        atomic_store(&client->core->say_bye, true);
+        return true;
+    }
+    return stk_clock_now_ns() >= client->stop_deadline_ns;
+}
+
+static void wait_for_events(struct stoker_client *client)
+{
+    struct stk_channel *channel = client->core->channel;
+    struct pollfd polled[2] = {
+        {.fd = stk_channel_fd(channel), .events = (short)(POLLIN | (stk_channel_wants_write(channel) ? POLLOUT : 0))},
+        {.fd = client->core->wake_fd, .events = POLLIN},
+    };
+    int timeout_ms = client->stop_deadline_ns ? (int)(STOP_TIMEOUT_NS / 1000000) : -1;
+    (void)poll(polled, 2, timeout_ms); /* an interrupted poll is a wake-up like any other */
+    if (polled[1].revents) stk_client_core_clear_wake(client->core);
+}
+
+/* AGAIN: go on. */
+static stoker_status turn(struct stoker_client *client, stoker_error *err)
+{
+    stoker_status status = return_batches(client, stk_client_core_take(client->core), err);
+    if (status >= 0) status = send_queued(client, err);
+    /* What a server said before it ended is still read: its last message may be the reason. */
+    if (status < 0 && status != STOKER_ERR_UNAVAILABLE) return status;
+    return receive_all(client, err);
+}
+
+void stk_client_run(void *argument)
+{
+    struct stoker_client *client = argument;
+    for (;;) {
+        stoker_error error = {0};
+        stoker_status status = turn(client, &error);
+        if (status != STOKER_AGAIN) {
+            connection_ended(client, status, &error);
+            break;
+        }
+        if (is_finished(client)) break;
+        wait_for_events(client);
+    }
+    /* From here on a dropped batch is unmapped by whoever drops it. Its slab needs no RELEASE: the connection ends
+     * with the last one. */
+    struct stoker_batch *list = stk_client_core_shut(client->core);
+    while (list) {
+        struct stoker_batch *next = list->next;
+        recycle_batch(client, list);
+        list = next;
+    }
+}
