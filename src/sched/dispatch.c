@@ -46,7 +46,9 @@ struct lane {
     struct stk_lane_options options;
     uint32_t first, last, waiting; /* batches: the plan, and its first one that waits for memory */
     uint32_t waiting_at;           /* place in dispatch->waiting_lanes */
-    bool open;
+    uint64_t newest;               /* sequence added last, of this generation, also after its removal */
+    uint32_t newest_generation;
+    bool open, planned; /* planned: newest is set */
 };
 
 struct stk_dispatch {
@@ -262,11 +264,13 @@ stoker_status stk_dispatch_batch_add(struct stk_dispatch *d, uint32_t lane, uint
 {
     struct lane *l = get_lane(d, lane);
     STK_TRY(check_room(d, item_count, err));
-    const struct batch *before = l->last == NONE ? NULL : &d->batches[l->last];
-    if (before && before->generation == generation && sequence != before->sequence + 1)
+    if (l->planned && l->newest_generation == generation && sequence != l->newest + 1)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
                         "batch %llu was requested after batch %llu: sequences rise by one",
-                        (unsigned long long)sequence, (unsigned long long)before->sequence);
+                        (unsigned long long)sequence, (unsigned long long)l->newest);
+    l->planned = true;
+    l->newest = sequence;
+    l->newest_generation = generation;
 
     uint32_t batch = d->free_batch;
     if (batch != NONE)

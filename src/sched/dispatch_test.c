@@ -276,6 +276,21 @@ static void test_a4_cancel_waits_for_running_items(void **state)
     stk_dispatch_lane_close(dispatch, 0);
 }
 
+static void test_sequences_go_on_after_removals(void **state)
+{
+    (void)state;
+    uint32_t got;
+    open_lane(0, STK_POOL_NATIVE, STK_POLICY_RAISE, 0);
+    (void)add_granted(0, 0, 1, 1);
+    struct stk_item first = pick(0);
+    uint32_t second = add_granted(0, 1, 1, 2);
+    assert_int_equal(finish(pick(0), STK_OUTCOME_OK), STK_VERDICT_DONE);
+    stk_dispatch_remove(dispatch, second);
+    assert_int_equal(stk_dispatch_batch_add(dispatch, 0, 1, 1, 1, 3, &got, NULL), STOKER_ERR_INVALID_ARGUMENT);
+    (void)add(0, 2, 1, 3);
+    assert_int_equal(finish(first, STK_OUTCOME_OK), STK_VERDICT_DONE);
+}
+
 static void test_cancel_leaves_delivered_batches_alone(void **state)
 {
     (void)state;
@@ -372,6 +387,7 @@ int main(void)
         DISPATCH_TEST(test_c1_second_loss_of_an_item_fails_the_batch),
         DISPATCH_TEST(test_fatal_fails_whatever_the_policy),
         DISPATCH_TEST(test_a4_cancel_waits_for_running_items),
+        DISPATCH_TEST(test_sequences_go_on_after_removals),
         DISPATCH_TEST(test_cancel_leaves_delivered_batches_alone),
         DISPATCH_TEST(test_unpick_undoes_a_pick),
         DISPATCH_TEST(test_a4_restart_forgets_running_items_and_copies),
