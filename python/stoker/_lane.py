@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loaders of the C library behind one DistributedDataLoader.
+
+A *crew* serves one iteration at a time: it opens lanes (loaders of the C library), sends requests, and gives results in the order of the
+requests. Most crews have one lane; ``seeding="worker"`` has one for each worker, and a native batch above the size that its lane
+reserved opens a larger lane. A crew that an iteration gave back is used again if the dataset is still the same (rule B4).
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import logging
+import operator
+import os
+import pickle
+
+import cloudpickle
+import torch
+
+from . import _fanout, _pickling, _plane, _core, _tree, errors, media
+
+__all__ = ["Crew", "native_view", "report_skipped", "take"]
+
+_log = logging.getLogger("stoker")
+_ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
+_DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32, 5: torch.int64}
+
+
+class NativeView:
+    """A VideoDataset, or a Subset of one: how indices of the loader become ids of the source."""
+
+    def __init__(self, dataset: media.VideoDataset, indices=None) -> None:
+        self.dataset = dataset
+        self._indices = indices
+
+    def position(self, index) -> int:
+        return self.dataset._position(index if self._indices is None else self._indices[index])
+
+
+def native_view(dataset):
+    """A NativeView if the samples of ``dataset`` can be made without Python, else None."""
+    indices = None
+    if type(dataset) is torch.utils.data.Subset:
+        dataset, indices = dataset.dataset, dataset.indices
+    if not isinstance(dataset, media.VideoDataset):
+        return None
+    own = ("__getitem__", "__getitems__", "__len__", "_decode")
+    if any(getattr(type(dataset), name, None) is not getattr(media.VideoDataset, name, None) for name in own):
+        return None  # a subclass that does something of its own
+    return NativeView(dataset, indices)
+
+
+def report_skipped(skipped) -> None:
+    for key, text in skipped:
+        _log.warning("sample %r was skipped: %s", key, text)
+
+
+def take(loader):
+    """A crew for one iteration of ``loader``: the one that is idle if the dataset has not changed, else a new one."""
+    state = loader._state
+    if loader._native is not None:
+        source, digest = loader._native.dataset._source(), None
+    else:
+        payload = _payload(loader)
+        source, digest = None, hashlib.sha256(payload).digest()
+    idle, state.idle = state.idle, None
+    if idle is not None:
+        if idle.usable(digest):
+            return idle
+        state.retire(idle)
+    if source is None:
+        source = _core.process_source(
+            argv=_pickling.template_command(_pickling.package_parent()),
+            env=[f"{name}={value}" for name, value in os.environ.items()],
+            cwd=os.getcwd(),
+            payload=payload,
+            count=_length(loader.dataset),
+        )
+    return Crew(loader, source, digest)
+
+
+def _payload(loader) -> bytes:
+    objects = {
+        "dataset": loader.dataset,
+        "collate_fn": loader.collate_fn,
+        "worker_init_fn": loader.worker_init_fn,
+        "options": {
+            "num_workers": loader.num_workers,
+            "seeding": loader.seeding,
+            "persistent_workers": loader.persistent_workers,
+            "auto_collation": loader._auto_collation,
+            "on_error": loader.on_error,
+            "retries": loader.retries,
+        },
+    }
+    return _pickling.dump_payload(objects)
+
+
+def _length(dataset) -> int:
+    try:
+        return len(dataset)
+    except TypeError:
+        return 0
+
+
+class Crew:
+    """Lanes of one loader in this process."""
+
+    def __init__(self, loader, source, digest) -> None:
+        self._source = source
+        self._digest = digest
+        self._native = loader._native
+        self._collated = loader._auto_collation
+        self._in_order = loader.in_order
+        self._fan_out = loader.fan_out if loader._native is None else 1
+        self._pad_value = loader.pad_value
+        self._name = loader.name
+        self._options = {
+            "max_bytes": loader.max_bytes,
+            "on_error": _ON_ERROR[loader.on_error] if loader._native is not None else 0,  # Python workers do it themselves
+            "retries": loader.retries if loader._native is not None else 0,
+            "stall_limit": loader.stall_limit_s,
+            "any_order": not loader.in_order,
+        }
+        self._workers = loader.num_workers
+        self._by_worker = loader.seeding == "worker" and loader._native is None
+        self._samples = _batch_size(loader)
+        self._client = _plane.client()
+        self._pid = os.getpid()
+        self._lanes = []
+        self._samples_max = []  # of the lanes, in their order
+        self._lent = False
+        self._closed = None  # counters of the lanes, once closed
+        self.broken = False
+        self.iteration = 0
+        self.outstanding = 0
+        if loader._native is None:
+            for _ in range(self._workers if self._by_worker else 1):
+                self._open(1 if self._by_worker else self._workers, 0)
+
+    def _open(self, workers: int, samples: int):
+        name = self._name
+        if name is not None and self._lanes:
+            name += f"/{len(self._lanes)}"
+        lane = self._client.open_loader(
+            self._source, num_workers=workers, batch_samples_max=samples, name=name, **self._options
+        )
+        self._lanes.append(lane)
+        self._samples_max.append(samples)
+        if self.iteration:
+            lane.begin()
+        return lane
+
+    def usable(self, digest) -> bool:
+        return not self.broken and not self._client.closed and self._digest == digest and self._pid == os.getpid()
+
+    def begin(self) -> None:
+        self.iteration += 1
+        self.outstanding = 0
+        self._lent = True
+        self._pending = collections.deque()  # in order: (lane, number of parts, index) or (None, 0, exception)
+        self._by_sequence = {}  # any order: (lane, sequence) -> index
+        self._sent = {}
+        for lane in self._lanes:
+            lane.begin()
+
+    def give_back(self) -> bool:
+        """End the iteration; False if it had ended. What is outstanding is cancelled now, so that workers and memory are free."""
+        if not self._lent:
+            return False
+        self._lent = False
+        if self.outstanding and not self.broken and self._pid == os.getpid() and not self._client.closed:
+            try:
+                for lane in self._lanes:
+                    lane.begin()
+            except errors.StokerError:
+                self.broken = True
+        self.outstanding = 0
+        return True
+
+    def request(self, request) -> None:
+        if self._native is not None:
+            self._request_native(request.index)
+        elif self._fan_out > 1:
+            self._request_parts(request)
+        else:
+            worker = (self._count_in_iteration() % self._workers) if self._by_worker else None
+            lane = self._lanes[worker or 0]
+            self._send(lane, request if worker is None else request._replace(worker=worker))
+            self._note(lane, 1, request.index)
+        self.outstanding += 1
+
+    def _count_in_iteration(self) -> int:
+        return sum(self._sent.values())
+
+    def _send(self, lane, request) -> None:
+        try:
+            payload = pickle.dumps(request, protocol=5)
+        except Exception:  # keys of __main__, or of a local class
+            payload = cloudpickle.dumps(request, protocol=5)
+        lane.request(payload)
+
+    def _note(self, lane, parts, index) -> None:
+        sequence = self._sent.get(id(lane), 0)
+        self._sent[id(lane)] = sequence + parts
+        if self._in_order:
+            self._pending.append((lane, parts, index))
+        else:
+            self._by_sequence[id(lane), sequence] = index
+
+    def _request_parts(self, request) -> None:
+        lane = self._lanes[0]
+        runs = _fanout.split(list(request.index), self._fan_out)
+        start = 0
+        for run in runs:
+            self._send(lane, request._replace(index=run, occurrences=request.occurrences[start : start + len(run)]))
+            start += len(run)
+        self._note(lane, len(runs), request.index)
+
+    def _request_native(self, index) -> None:
+        try:
+            ids = [self._native.position(key) for key in (index if self._collated else [index])]
+        except Exception as error:  # raised in the step that holds it, as by a worker of the stock loader
+            if not self._in_order:
+                raise
+            self._pending.append((None, 0, error))
+            return
+        lane = next((lane for lane, most in zip(self._lanes, self._samples_max) if len(ids) <= most), None)
+        if lane is None:
+            lane = self._open(self._workers, max(len(ids), self._samples))
+        lane.request(ids)
+        self._note(lane, 1, ids if self._collated else ids[0])
+
+    def next(self, timeout_s: float):
+        """(data, core batch) of the next request. TimeoutError leaves everything as it was."""
+        timeout = timeout_s if timeout_s > 0 else None
+        if not self._in_order:
+            return self._next_any(timeout)
+        lane, parts, index = self._pending[0]
+        if lane is None:
+            self._pending.popleft()
+            self.outstanding -= 1
+            raise index
+        if parts == 1:
+            batch = self._take(lane, timeout, self._ended)
+            self._ended()
+            return self._rebuild(batch, index), batch
+        return self._next_parts(lane, parts), None
+
+    def _ended(self) -> None:
+        self._pending.popleft()
+        self.outstanding -= 1
+
+    def _next_parts(self, lane, parts):
+        """All parts of the first request. They count as one step: there is no time limit between them."""
+        results, failure = [], None
+        for _ in range(parts):
+            try:
+                batch = self._take(lane, None, lambda: None)
+                results.append(self._rebuild(batch, None))
+            except (errors.DataServerError, KeyboardInterrupt):
+                raise
+            except Exception as error:
+                failure = failure or error
+        self._ended()
+        if failure is not None:
+            raise failure
+        return _fanout.join(results, self._pad_value)
+
+    def _next_any(self, timeout):
+        lanes = self._lanes
+        while True:
+            for lane in lanes:
+                try:
+                    batch = self._take(lane, timeout if len(lanes) == 1 else 0.01, self._ended_any)
+                except TimeoutError:
+                    if len(lanes) == 1:
+                        raise
+                    continue
+                if batch is not None:
+                    self._ended_any()
+                    return self._rebuild(batch, self._by_sequence.pop((id(lane), batch.sequence), None)), batch
+
+    def _ended_any(self) -> None:
+        self.outstanding -= 1
+
+    def _take(self, lane, timeout, on_failure):
+        """The next batch of a lane; failures become the exceptions that the user sees."""
+        try:
+            batch = lane.next(timeout)
+        except errors.DataServerError:
+            if not self._gone():
+                on_failure()
+                raise
+            self.broken = True
+            _plane.discard()
+            raise
+        except errors.StokerError as error:
+            on_failure()
+            detail = getattr(error, "detail", b"")
+            if detail:
+                raise _pickling.load_exception(detail) from None
+            if isinstance(error, errors.DataError) and self._native is not None:
+                raise errors.SampleError(error.message, error.context, error.status, error.os_error) from None
+            raise
+        finally:
+            _plane.drain_log()
+        if batch is None and self._in_order:
+            raise errors.InternalError("the plane has lost count of the batches that are outstanding")
+        return batch
+
+    def _gone(self) -> bool:
+        """UNAVAILABLE is said of a DataServer that is gone, and of a batch whose workers died again and again."""
+        try:
+            os.kill(self._client.server_pid, 0)
+            self._client.status(1.0)
+            return False
+        except Exception:
+            return True
+
+    def _rebuild(self, batch, index):
+        if self._native is not None:
+            return self._rebuild_native(batch, index)
+        data, skipped = _tree.decode(batch.skeleton, batch.region)
+        if skipped:
+            report_skipped(skipped)
+        return data
+
+    def _rebuild_native(self, batch, index):
+        leaf = batch.leaf(0)
+        if leaf.size < _tree.INLINE_BYTES:  # a small leaf must not keep a slab (rule A5)
+            flat = torch.frombuffer(bytearray(leaf), dtype=torch.uint8)
+        else:
+            flat = torch.from_dlpack(leaf)
+        video = flat.view(_DTYPES[leaf.dtype]).view(leaf.shape)
+        if not self._collated:
+            video = video[0]
+        if not self._native.dataset.return_index:
+            return video
+        return [video, torch.tensor(index) if self._collated else index]
+
+    def stats(self) -> dict:
+        """Sums of the counters of the lanes."""
+        if self._closed is not None:
+            return self._closed
+        totals: dict = {}
+        if self._pid != os.getpid() or self._client.closed:
+            return totals
+        for lane in self._lanes:
+            for name, value in lane.stats().items():
+                totals[name] = totals.get(name, 0) + value
+        return totals
+
+    def close(self) -> None:
+        if self._closed is None:
+            self._closed = self.stats()
+            for lane in self._lanes:
+                lane.close()
+
+
+def _batch_size(loader) -> int:
+    """Samples for which a native lane reserves memory."""
+    if not loader._auto_collation:
+        return 1
+    size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1
+    try:
+        return operator.index(size)
+    except TypeError:
+        return 1

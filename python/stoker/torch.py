@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader for PyTorch: ``torch.utils.data.DataLoader`` with its arguments and its batches, fed by stoker's plane.
+
+>>> from stoker.torch import DistributedDataLoader
+>>> loader = DistributedDataLoader(range(6), batch_size=4)
+>>> [batch.tolist() for batch in loader]
+[[0, 1, 2, 3], [4, 5]]
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+
+import torch
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, MapDataPipe
+from torch.utils.data._utils.collate import default_collate
+
+from torch.utils.data._utils.pin_memory import pin_memory as stock_pin_memory
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from . import _device, _fanout, _fetch, _lane, _plane, _seeding, errors
+from ._fanout import Padded
+
+__all__ = ["DistributedDataLoader", "Padded"]
+
+_STOCK = frozenset(inspect.signature(DataLoader.__init__).parameters)
+
+
+def _refuse(what: str, why: str) -> errors.UnsupportedError:
+    return errors.UnsupportedError(f"{what} is refused: {why}")
+
+
+class DistributedDataLoader(DataLoader):
+    """``torch.utils.data.DataLoader`` on stoker's plane. All arguments of the installed version keep their meaning.
+
+    With a world of more than one rank (``torch.distributed``, or RANK and WORLD_SIZE) and neither ``sampler`` nor ``batch_sampler``,
+    the dataset is sharded as by ``DistributedSampler(dataset, shuffle=shuffle, seed=seed, drop_last=False)``.
+
+    Arguments of stoker's own (all by name):
+        prefetch_batches: batches in flight, instead of ``prefetch_factor * num_workers``; 0 makes each batch when it is asked for.
+        max_bytes: shared memory that the loader may use on this host, for all ranks; default 2 GiB.
+        on_error: what happens to a sample that raises: ``"raise"`` (at the ``next()`` of its batch), ``"skip"`` (its place is filled
+            with the previous good sample of the batch, else the next) or ``"replace"`` (with the next good one of the dataset).
+        retries: tries after the first, of a sample that raises; default 0.
+        scheduler: ``"deadline"`` is the only one there is.
+        data_deadline_s: input wait in seconds above which a step counts as missed in :meth:`stats`; default 0.010.
+        fan_out: split each batch of a Python dataset into this many requests; needs the default collate function. Native datasets
+            always spread the samples of a batch.
+        pad_value: pad variable-shape tensors to the maximum of the batch: each tensor field of at least one dimension becomes
+            ``Padded(data, lengths)``; ``lengths`` is int64, of shape (batch,) for one-dimensional samples, else (batch, dimensions).
+        name: matches this loader with those of the other ranks; default: order of creation.
+        seeding: ``"sample"`` seeds random, NumPy and torch before each sample from (seed, epoch, sample, occurrence);
+            ``"worker"`` is the stock rule (batch i on worker i mod num_workers, seeded when it starts).
+        shard: ``"auto"`` or ``"none"`` (never shard).
+        share_workers: only False.
+        device: copy batches to this device on a stream of stoker's own.
+        seed: of the default ``DistributedSampler`` (default 0) and of ``seeding="sample"`` (default: the initial seed of ``generator``
+            or of torch).
+        stall_limit_s: a worker that is busy longer with one task is replaced; default 300.
+
+    Errors at ``next()``: what a Python dataset raised, as in the stock loader, with ``sample_key``; :class:`stoker.SampleError` for a
+    file of a native dataset; :class:`stoker.errors.DataServerError` when the DataServer is gone.
+
+    One iteration belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        dataset,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers: int = 0,
+        collate_fn=None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_batches: int | None = None,
+        max_bytes: int | None = None,
+        on_error: str = "raise",
+        retries: int = 0,
+        scheduler: str = "deadline",
+        data_deadline_s: float = 0.010,
+        fan_out: int = 1,
+        pad_value: float | None = None,
+        name: str | None = None,
+        seeding: str = "sample",
+        shard: str = "auto",
+        share_workers: bool = False,
+        device=None,
+        seed: int | None = None,
+        stall_limit_s: float | None = None,
+        **stock,
+    ) -> None:
+        known = {"prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"} & _STOCK
+        for argument in set(stock) - known:
+            if argument in _STOCK:
+                raise _refuse(f"{argument}=", f"stoker does not know this argument of torch {torch.__version__} yet")
+            raise TypeError(f"DistributedDataLoader() got an unexpected keyword argument {argument!r}")
+        _check_dataset(dataset)
+        if multiprocessing_context is not None:
+            raise _refuse(
+                "multiprocessing_context=",
+                "workers are neither forked from nor spawned by this process; they come from a template process that"
+                " loads the dataset once",
+            )
+        if scheduler != "deadline":
+            raise _refuse(f"scheduler={scheduler!r}", "'deadline' (earliest deadline first) is the only scheduler")
+        if share_workers:
+            raise _refuse(
+                "share_workers=True",
+                "workers of Python datasets belong to one rank, so that get_worker_info() and worker_init_fn keep their"
+                " meaning; native datasets share all workers of the host anyway",
+            )
+        if seeding not in ("sample", "worker"):
+            raise errors.CallerError(f"seeding={seeding!r} is neither 'sample' nor 'worker'")
+        if shard not in ("auto", "none"):
+            raise errors.CallerError(f"shard={shard!r} is neither 'auto' nor 'none'")
+        if on_error not in ("raise", "skip", "replace"):
+            raise errors.CallerError(f"on_error={on_error!r} is none of 'raise', 'skip', 'replace'")
+        for argument, value in (("prefetch_batches", prefetch_batches), ("retries", retries), ("max_bytes", max_bytes)):
+            if value is not None and value < 0:
+                raise errors.CallerError(f"{argument}={value!r} is negative")
+        rank, world = _plane.rank_and_world()
+        self._sharded = shard == "auto" and world > 1 and sampler is None and batch_sampler is None
+        if self._sharded:
+            sampler = DistributedSampler(
+                dataset, num_replicas=world, rank=rank, shuffle=bool(shuffle), seed=seed or 0, drop_last=False
+            )
+            shuffle = None
+        super().__init__(
+            dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
+            worker_init_fn, None, generator, **stock,
+        )
+        self._native = _lane.native_view(dataset) if self._runs_native() else None
+        self._check_policy(on_error, fan_out, pad_value, seeding)
+        self.prefetch_batches = prefetch_batches
+        self.max_bytes = max_bytes or 0
+        self.on_error = on_error
+        self.retries = retries
+        self.scheduler = scheduler
+        self.data_deadline_s = data_deadline_s
+        self.fan_out = fan_out
+        self.pad_value = pad_value
+        self.name = name
+        self.seeding = seeding
+        self.device = torch.device(device) if device is not None else None
+        self.seed = seed
+        self.stall_limit_s = stall_limit_s
+        self._epoch = None
+        self._epoch_seen = None
+        self._iterations = 0
+        self._state = _State(data_deadline_s)
+
+    def _runs_native(self) -> bool:
+        """Native decoding gives what the default functions would give; any other function needs Python in the workers."""
+        stock = default_collate if self._auto_collation else torch.utils.data._utils.collate.default_convert
+        return self.collate_fn is stock and self.worker_init_fn is None and self.num_workers > 0
+
+    def _check_policy(self, on_error, fan_out, pad_value, seeding) -> None:
+        getitems = getattr(self.dataset, "__getitems__", None) is not None and self._native is None
+        if on_error != "raise" and (getitems or not self._auto_collation):
+            why = "__getitems__ reads a whole batch" if getitems else "without automatic collation there is no batch"
+            raise _refuse(f"on_error={on_error!r}", why + ", so one sample cannot be told from the others")
+        if fan_out < 1:
+            raise errors.CallerError(f"fan_out={fan_out!r} is not positive")
+        if fan_out > 1 or pad_value is not None:
+            argument = f"fan_out={fan_out}" if fan_out > 1 else f"pad_value={pad_value!r}"
+            if getitems:
+                raise _refuse(argument, "the dataset has __getitems__, which reads a whole batch")
+            if not self._auto_collation or self.collate_fn is not default_collate:
+                raise _refuse(argument, "only batches of the default collate function can be put together from parts")
+            if fan_out > 1 and not self.in_order:
+                raise _refuse(argument, "with in_order=False the parts of a batch could not be told apart")
+        if seeding == "worker" and not self.in_order:
+            raise _refuse("seeding='worker'", "with in_order=False batch i does not belong to worker i mod num_workers")
+        if pad_value is not None:
+            self.collate_fn = _fanout.PaddingCollate(pad_value)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the sampler (if it has one) and of the samples' randomness; works with persistent workers."""
+        self._epoch = int(epoch)
+        for holder in (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)):
+            if hasattr(holder, "set_epoch"):
+                holder.set_epoch(epoch)
+
+    def _get_iterator(self):
+        if self.num_workers == 0:
+            return _InProcessIterator(self)
+        self.check_worker_number_rationality()
+        return _PlaneIterator(self)
+
+    def _randomness(self) -> tuple[int, int]:
+        """(seed, epoch) of an iteration that begins. Without set_epoch() each iteration is an epoch of its own."""
+        if self.seed is not None:
+            seed = self.seed
+        else:
+            seed = (self.generator or torch.default_generator).initial_seed()
+        if self._epoch is not None:
+            return seed, self._epoch
+        epoch = getattr(self.sampler, "epoch", 0)
+        epoch = epoch if isinstance(epoch, int) else 0
+        if epoch != self._epoch_seen:  # someone called set_epoch() of the sampler
+            self._epoch_seen, self._iterations = epoch, 0
+        self._iterations += 1
+        return seed, epoch + ((self._iterations - 1) << 32)
+
+    def stats(self) -> dict:
+        """Counters of this loader in this rank.
+
+        steps, deadline_misses (input wait above ``data_deadline_s``), wait_s (sum of input waits), first_batch_s (from ``iter()`` to the
+        first batch, cold start), samples_skipped, tasks_retried, copies (batches handed out as private copies), failures.
+        """
+        state = self._state
+        held = state.idle.stats() if state.idle is not None else {}
+        names = ("samples_skipped", "tasks_retried", "copies", "failures")
+        return {**state.counts, **{name: state.totals.get(name, 0) + held.get(name, 0) for name in names}}
+
+    def close(self) -> None:
+        """End the workers of this loader. Batches stay valid; iterating again starts new workers."""
+        iterator = self._iterator
+        if iterator is not None:
+            self._iterator = None
+            iterator._give_back()
+        idle, self._state.idle = self._state.idle, None
+        if idle is not None:
+            self._state.retire(idle)
+
+    def __del__(self) -> None:
+        state = self.__dict__.get("_state")
+        if state is not None:
+            state.abandon()
+
+
+class _State:
+    """What a loader shares with its iterators, which may outlive it: counters, and workers between two iterations."""
+
+    def __init__(self, data_deadline_s: float) -> None:
+        self.data_deadline_s = data_deadline_s
+        self.counts = {"steps": 0, "deadline_misses": 0, "wait_s": 0.0, "first_batch_s": None}
+        self.totals: dict = {}
+        self.idle = None
+        self.abandoned = False
+
+    def count(self, wait_s: float) -> None:
+        self.counts["steps"] += 1
+        self.counts["wait_s"] += wait_s
+        self.counts["deadline_misses"] += wait_s > self.data_deadline_s
+
+    def add(self, name: str, value: int) -> None:
+        self.totals[name] = self.totals.get(name, 0) + value
+
+    def retire(self, crew) -> None:
+        for name, value in crew.stats().items():
+            self.add(name, value)
+        crew.close()
+
+    def give_back(self, crew) -> None:
+        """An iteration is over: one crew of workers is kept for the next one."""
+        if not crew.give_back():
+            return
+        if self.idle is None and not self.abandoned and not crew.broken:
+            self.idle = crew
+        else:
+            self.retire(crew)
+
+    def abandon(self) -> None:
+        """The loader is gone."""
+        self.abandoned = True
+        idle, self.idle = self.idle, None
+        try:
+            if idle is not None:
+                idle.close()
+        except Exception:  # at exit the client may be closed already
+            pass
+
+
+def _check_dataset(dataset) -> None:
+    if isinstance(dataset, IterableDataset):
+        raise _refuse(
+            f"dataset of type {type(dataset).__name__}",
+            "an iterable-style dataset has no sample ids, so order, sharding and retries cannot be promised; use a"
+            " map-style dataset",
+        )
+    if isinstance(dataset, MapDataPipe):
+        raise _refuse(f"dataset of type {type(dataset).__name__}", "MapDataPipe shards itself inside workers; use a Dataset")
+
+
+class _Iterator(_BaseDataLoaderIter):
+    """What both iterators share: occurrences and randomness of samples, counting of waits."""
+
+    _iteration_number = 0
+
+    def __init__(self, loader: DistributedDataLoader) -> None:
+        self._state = loader._state
+        super().__init__(loader)
+        self._mover = _device.Mover.for_loader(loader)
+
+    def _begin(self, loader) -> None:
+        self._seed, self._epoch = loader._randomness()
+        self._occurrences: dict = {}
+        self._started_s = time.perf_counter()
+
+    def _request(self, index) -> _fetch.BatchRequest:
+        keys = index if self._auto_collation else [index]
+        counts = []
+        for key in keys:
+            try:
+                seen = self._occurrences.get(key, 0)
+                self._occurrences[key] = seen + 1
+            except TypeError:  # not hashable
+                key = _seeding.key_bytes(key)
+                seen = self._occurrences.get(key, 0)
+                self._occurrences[key] = seen + 1
+            counts.append(seen)
+        return _fetch.BatchRequest(index, counts, self._seed, self._epoch, self._base_seed, self._iteration_number)
+
+    def __next__(self):
+        began_s = time.perf_counter()
+        data = super().__next__()
+        ended_s = time.perf_counter()
+        if self._state.counts["first_batch_s"] is None:
+            self._state.counts["first_batch_s"] = ended_s - self._started_s
+        self._state.count(ended_s - began_s)
+        return data
+
+    def _finish(self, data, batch):
+        """The last steps in the rank: pinned memory, device."""
+        if self._pin_memory:
+            data = stock_pin_memory(data, self._pin_memory_device)
+        return self._mover.move(data, batch) if self._mover is not None else data
+
+
+class _InProcessIterator(_Iterator):
+    """num_workers=0: samples are made in next(). The generators of this process are left as they were before it."""
+
+    def __init__(self, loader: DistributedDataLoader) -> None:
+        super().__init__(loader)
+        if self._timeout != 0:
+            raise AssertionError("timeout needs num_workers > 0")  # as in the stock loader
+        self._begin(loader)
+        self._per_sample_seed = loader.seeding == "sample"
+        self._fetcher = _fetch.Fetcher(
+            self._dataset, self._collate_fn, self._auto_collation, loader.on_error, loader.retries, self._per_sample_seed
+        )
+
+    def _next_data(self):
+        request = self._request(self._next_index())
+        state = _seeding.save() if self._per_sample_seed else None
+        try:
+            data = self._fetcher.fetch(request)
+        finally:
+            if state is not None:
+                _seeding.restore(state)
+        if self._fetcher.skipped:
+            _lane.report_skipped(self._fetcher.skipped)
+            self._state.add("samples_skipped", len(self._fetcher.skipped))
+        return self._finish(data, None)
+
+
+class _PlaneIterator(_Iterator):
+    """Requests run ahead as in the stock loader; results come in the order of the requests."""
+
+    _crew = None
+
+    def __init__(self, loader: DistributedDataLoader) -> None:
+        super().__init__(loader)
+        self._ahead = loader.prefetch_batches
+        if self._ahead is None:
+            self._ahead = loader.prefetch_factor * self._num_workers
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader, first_iter=False) -> None:
+        super()._reset(loader, first_iter)
+        self._begin(loader)
+        if self._crew is None:
+            self._crew = _lane.take(loader)
+        self._crew.begin()
+        self._iteration_number = self._crew.iteration
+        self._exhausted = False
+        for _ in range(self._ahead):
+            self._try_put_index()
+
+    def _try_put_index(self) -> None:
+        if self._exhausted:
+            return
+        try:
+            index = self._next_index()
+        except StopIteration:
+            self._exhausted = True
+            return
+        self._crew.request(self._request(index))
+
+    def _next_data(self):
+        if self._crew is None:
+            raise StopIteration
+        if self._ahead == 0 and self._crew.outstanding == 0:
+            self._try_put_index()
+        if self._crew.outstanding == 0:
+            if not self._persistent_workers:
+                self._give_back()
+            raise StopIteration
+        try:
+            data, batch = self._crew.next(self._timeout)
+        except TimeoutError as error:
+            if type(error) is not TimeoutError or error.args:  # raised by the dataset
+                self._draw_after_result()
+                raise
+            raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+        except errors.DataServerError:
+            raise
+        except Exception:
+            self._draw_after_result()
+            raise
+        self._draw_after_result()
+        return self._finish(data, batch)
+
+    def _draw_after_result(self) -> None:
+        """One index list for each result, before the caller sees it (rule B2); a failed result counts like any other."""
+        if self._ahead > 0:
+            self._try_put_index()
+
+    def _give_back(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            self._state.give_back(crew)
+
+    def __del__(self) -> None:
+        try:
+            self._give_back()
+        except Exception:  # at exit the client may be closed already
+            pass
