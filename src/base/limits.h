@@ -22,6 +22,11 @@
 #define STK_LEAVES_MAX 1024u             /* tensors of one batch in a slab; small ones travel in the skeleton */
 #define STK_DIMS_MAX 8u
 
+/* Native video samples. 16 GiB is beyond any batch; 65,536 pixels a side is beyond any codec. */
+#define STK_SAMPLE_FRAMES_MAX 65536u
+#define STK_SAMPLE_SIDE_MAX 65536u
+#define STK_SAMPLE_BYTES_MAX (UINT64_C(16) << 30)
+
 /* Tables of one DataServer. */
 #define STK_RANKS_MAX 256u          /* ranks of one host */
 #define STK_LANES_MAX 1024u         /* (loader, rank) pairs: 4 loaders for each of 256 ranks */

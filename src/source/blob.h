@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing and reading the little-endian blobs that describe sources. The reader never goes past the end: a value that does not fit makes
+ * it fail for good, and the caller asks once at the end.
+ */
+#ifndef STK_SOURCE_BLOB_H
+#define STK_SOURCE_BLOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline void stk_blob_put32(uint8_t *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline void stk_blob_put64(uint8_t *at, uint64_t value)
+{
+    for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline uint32_t stk_blob_get32(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static inline uint64_t stk_blob_get64(const uint8_t *at)
+{
+    return (uint64_t)stk_blob_get32(at) | (uint64_t)stk_blob_get32(at + 4) << 32;
+}
+
+#endif

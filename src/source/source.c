@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ops table in front of the kinds: argument checks, digests, the batch layout, and the public entry points.
+ */
+#include "source/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "source/blob.h"
+#include "source/source_internal.h"
+#include "sys/digest.h"
+#include "sys/shmem.h"
+
+static stoker_status digest_fd(int fd, uint8_t out[32], stoker_error *err)
+{
+    const void *data = NULL;
+    size_t size = 0;
+    STK_TRY(stk_shmem_blob_map(fd, &data, &size, err));
+    stk_sha256(data, size, out);
+    stk_shmem_blob_unmap(data, size);
+    return STOKER_OK;
+}
+
+stoker_status stk_source_init(struct stoker_source *source, const struct stk_source_ops *ops, enum stk_source_kind kind, int blob_fd,
+                              int payload_fd, stoker_error *err)
+{
+    source->ops = ops;
+    source->kind = kind;
+    source->blob_fd = blob_fd;
+    source->payload_fd = payload_fd;
+    uint8_t both[64];
+    memset(both, 0, sizeof both);
+    stoker_status status = digest_fd(blob_fd, both, err);
+    if (status == STOKER_OK && payload_fd >= 0) status = digest_fd(payload_fd, both + 32, err);
+    if (status < 0) {
+        stk_source_fini(source);
+        return status;
+    }
+    stk_sha256(both, sizeof both, source->digest);
+    return STOKER_OK;
+}
+
+void stk_source_fini(struct stoker_source *source)
+{
+    if (source->blob_fd >= 0) (void)close(source->blob_fd); /* memory, not a file: nothing can be lost */
+    if (source->payload_fd >= 0) (void)close(source->payload_fd);
+    source->blob_fd = source->payload_fd = -1;
+}
+
+void stk_source_put_header(uint8_t *blob, uint32_t magic, uint32_t version, uint64_t size)
+{
+    stk_blob_put32(blob, magic);
+    stk_blob_put32(blob + 4, version);
+    stk_blob_put64(blob + 8, size);
+}
+
+stoker_status stk_source_check_header(const uint8_t *blob, size_t size, uint32_t magic, uint32_t version, stoker_error *err)
+{
+    if (size < STK_BLOB_HEADER_BYTES)
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, the header alone has %u", size, STK_BLOB_HEADER_BYTES);
+    if (stk_blob_get32(blob) != magic)
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: magic at offset 0 is %#x, expected %#x", stk_blob_get32(blob), magic);
+    if (stk_blob_get32(blob + 4) != version)
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "source blob: version %u, expected %u", stk_blob_get32(blob + 4), version);
+    if (stk_blob_get64(blob + 8) != size)
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: size at offset 8 is %llu, the blob has %zu bytes",
+                        (unsigned long long)stk_blob_get64(blob + 8), size);
+    return STOKER_OK;
+}
+
+stoker_status stk_source_open_blob(enum stk_source_kind kind, int blob_fd, int payload_fd, struct stoker_source **out_source,
+                                   stoker_error *err)
+{
+    switch (kind) {
+    case STK_SOURCE_MEDIA: return stk_media_source_open(blob_fd, payload_fd, out_source, err);
+    case STK_SOURCE_PROCESS: return stk_process_source_open(blob_fd, payload_fd, out_source, err);
+    }
+    if (blob_fd >= 0) (void)close(blob_fd);
+    if (payload_fd >= 0) (void)close(payload_fd);
+    return stk_fail(err, STOKER_ERR_UNSUPPORTED, "source kind %d is not known", (int)kind);
+}
+
+stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out, stoker_error *err)
+{
+    stoker_descriptor sample;
+    if (n < 1 || n > STK_BATCH_SAMPLES_MAX)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a batch of %llu samples, expected 1 to %u", (unsigned long long)n,
+                        STK_BATCH_SAMPLES_MAX);
+    if (stoker_source_count(source) == 0) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the source has no samples");
+    STK_TRY(source->ops->describe(source, 0, &sample, err));
+    size_t total;
+    if (!stk_mul_size((size_t)n, (size_t)sample.sample_bytes, &total))
+        return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu bytes is too large", (unsigned long long)n,
+                        (unsigned long long)sample.sample_bytes);
+    STK_ASSERT(sample.ndim < STK_DIMS_MAX);
+    memset(out, 0, sizeof *out);
+    out->leaf_count = 1;
+    out->leaves[0].dtype = (uint32_t)sample.dtype;
+    out->leaves[0].ndim = sample.ndim + 1;
+    out->leaves[0].shape[0] = n;
+    for (uint32_t i = 0; i < sample.ndim; i++) out->leaves[0].shape[i + 1] = sample.shape[i];
+    out->leaves[0].offset = 0;
+    out->leaves[0].size = total;
+    out->sample_bytes = sample.sample_bytes;
+    out->total_bytes = total;
+    return STOKER_OK;
+}
+
+stoker_status stk_source_process(const struct stoker_source *source, struct stk_process_source *out, stoker_error *err)
+{
+    if (source->kind != STK_SOURCE_PROCESS)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the source is not served by a process of its own");
+    return stk_process_source_view(source, out, err);
+}
+
+uint64_t stoker_source_count(const stoker_source *source)
+{
+    return source ? source->ops->count(source) : 0;
+}
+
+static stoker_status check_id(const stoker_source *source, uint64_t id, stoker_error *err)
+{
+    uint64_t count = source->ops->count(source);
+    if (id < count) return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "sample %llu is asked for, the source has %llu", (unsigned long long)id,
+                    (unsigned long long)count);
+}
+
+stoker_status stoker_source_describe(const stoker_source *source, uint64_t id, stoker_descriptor *out_descriptor, stoker_error *err)
+{
+    if (!source || !out_descriptor) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source and out_descriptor must be given");
+    if (source->kind == STK_SOURCE_PROCESS)
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are not known before they are made");
+    STK_TRY(check_id(source, id, err));
+    return source->ops->describe(source, id, out_descriptor, err);
+}
+
+stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id, void *dst, stoker_error *err)
+{
+    struct stk_made made;
+    if (!source || !dst) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source and dst must be given");
+    if (source->kind == STK_SOURCE_PROCESS)
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are made by its own processes");
+    STK_TRY(check_id(source, id, err));
+    return source->ops->materialise(source, id, dst, &made, err);
+}
+
+void stoker_source_close(stoker_source *source)
+{
+    if (source) source->ops->close(source);
+}

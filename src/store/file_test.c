@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading by position, the end of a file, and what is refused before it can block.
+ */
+#include "store/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/unit.h"
+
+static char folder[64];
+
+static void path_in(char *out, size_t size, const char *name)
+{
+    (void)snprintf(out, size, "%s/%s", folder, name);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/stoker-file-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+static void test_file_reads_by_position_and_ends_short(void **state)
+{
+    (void)state;
+    char path[128];
+    path_in(path, sizeof path, "ten");
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    assert_int_equal(fwrite("0123456789", 1, 10, out), 10);
+    assert_int_equal(fclose(out), 0);
+
+    struct stk_file file;
+    stoker_error err;
+    assert_int_equal(stk_file_open(path, &file, &err), STOKER_OK);
+    assert_int_equal(file.size, 10);
+    assert_true(file.mtime_ns > 0);
+
+    char got[16];
+    size_t read = 0;
+    assert_int_equal(stk_file_read(&file, 3, got, 4, &read, &err), STOKER_OK);
+    assert_int_equal(read, 4);
+    assert_memory_equal(got, "3456", 4);
+    assert_int_equal(stk_file_read(&file, 8, got, 4, &read, &err), STOKER_OK);
+    assert_int_equal(read, 2);
+    assert_int_equal(stk_file_read(&file, 100, got, 4, &read, &err), STOKER_OK);
+    assert_int_equal(read, 0);
+    assert_int_equal(stk_file_read(&file, UINT64_MAX - 1, got, 4, &read, &err), STOKER_ERR_INVALID_ARGUMENT);
+
+    uint64_t size = 0;
+    int64_t mtime_ns = 0;
+    assert_true(stk_file_facts(path, &size, &mtime_ns));
+    assert_int_equal(size, 10);
+    assert_true(mtime_ns == file.mtime_ns);
+    stk_file_close(&file);
+    stk_file_close(&file);
+    assert_int_equal(unlink(path), 0);
+    assert_false(stk_file_facts(path, &size, &mtime_ns));
+}
+
+static void test_file_refuses_what_is_no_regular_file(void **state)
+{
+    (void)state;
+    char path[128];
+    struct stk_file file = {-1, 0, 0};
+    stoker_error err;
+    path_in(path, sizeof path, "absent");
+    assert_int_equal(stk_file_open(path, &file, &err), STOKER_ERR_NOT_FOUND);
+    assert_non_null(strstr(err.message, "absent"));
+    assert_int_equal(stk_file_open(folder, &file, &err), STOKER_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "a directory"));
+
+    path_in(path, sizeof path, "pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(stk_file_open(path, &file, &err), STOKER_ERR_UNSUPPORTED); /* and does not wait for a writer */
+    assert_int_equal(file.fd, -1);
+    assert_int_equal(unlink(path), 0);
+    stk_file_close(&file);
+    stk_file_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_file_reads_by_position_and_ends_short),
+        cmocka_unit_test(test_file_refuses_what_is_no_regular_file),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+}
