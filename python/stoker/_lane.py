@@ -135,6 +135,7 @@ class Crew:
         self.broken = False
         self.iteration = 0
         self.outstanding = 0
+        self.ready_s = None  # request to ready, of the last batch; None for one in parts
         if loader._native is None:
             for _ in range(self._workers if self._by_worker else 1):
                 self._open(1 if self._by_worker else self._workers, 0)
@@ -245,6 +246,7 @@ class Crew:
         if parts == 1:
             batch = self._take(lane, timeout, self._ended)
             self._ended()
+            self.ready_s = lane.stats()["last_ready_ns"] * 1e-9
             return self._rebuild(batch, index), batch
         return self._next_parts(lane, parts), None
 

@@ -215,7 +215,7 @@ class DistributedDataLoader(DataLoader):
         """Counters of this loader in this rank.
 
         steps, deadline_misses (input wait above ``data_deadline_s``), wait_s (sum of input waits), first_batch_s (from ``iter()`` to the
-        first batch, cold start), samples_skipped, tasks_retried, copies (batches handed out as private copies), failures.
+        first batch, cold start), ready_s (batch-ready latency of the last batch: from its request until it was ready here), samples_skipped, tasks_retried, copies (batches handed out as private copies), failures.
         """
         state = self._state
         held = state.idle.stats() if state.idle is not None else {}
@@ -243,7 +243,7 @@ class _State:
 
     def __init__(self, data_deadline_s: float) -> None:
         self.data_deadline_s = data_deadline_s
-        self.counts = {"steps": 0, "deadline_misses": 0, "wait_s": 0.0, "first_batch_s": None}
+        self.counts = {"steps": 0, "deadline_misses": 0, "wait_s": 0.0, "first_batch_s": None, "ready_s": None}
         self.totals: dict = {}
         self.idle = None
         self.abandoned = False
@@ -418,6 +418,7 @@ class _PlaneIterator(_Iterator):
         except Exception:
             self._draw_after_result()
             raise
+        self._state.counts["ready_s"] = self._crew.ready_s
         self._draw_after_result()
         return self._finish(data, batch)
 
