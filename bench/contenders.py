@@ -43,10 +43,10 @@ def uniform_indices(frames, count):
 
 
 def scaled_size(width, height, side):
-    """Size whose short side is `side`, aspect ratio kept."""
+    """Size whose short side is `side`, aspect ratio kept, the long side cut to whole pixels as public processors do."""
     if width <= height:
-        return side, max(side, round(height * side / width))
-    return max(side, round(width * side / height)), side
+        return side, max(side, height * side // width)
+    return max(side, width * side // height), side
 
 
 def coefficients(dtype):
@@ -103,7 +103,7 @@ class PyavVideos(StockVideos):
         from av.video.reformatter import VideoReformatter
         table, wanted = self.tables[index], self.wanted[index]
         width, height = scaled_size(table["width"], table["height"], self.side)
-        left, top = (width - self.side) // 2, (height - self.side) // 2
+        left, top = round((width - self.side) / 2), round((height - self.side) / 2)
         rows, columns = slice(top, top + self.side), slice(left, left + self.side)
         sample = torch.empty((self.frames, 3, self.side, self.side), dtype=self.dtype)
         scaler = VideoReformatter()

@@ -115,7 +115,7 @@ def rank_main(side, paths):
                 break
             wait = time.monotonic() - asked
             if side == "stoker":
-                batch, latency = item, loader.stats().last_ready_s
+                batch, latency = item, loader.stats()["ready_s"]
             else:
                 batch, done = item
                 latency = done - sampler.asked.popleft()
