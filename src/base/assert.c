@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a program whose invariant is broken: one line on stderr, then abort. This is the only place of the library that
- * writes to stderr, because nothing that could carry a record can be trusted any more.
+ * The end of a program whose invariant is broken: one line on stderr, then abort. This is the only place of the library
+ * that writes to stderr, because nothing that could carry a record can be trusted any more.
  */
 #include "base/assert.h"
 

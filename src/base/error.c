@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Error objects: see error.h. Formatting goes through vsnprintf, which this one file of base may use: the pure core never
- * formats text, it returns numbers.
+ * Error objects: see error.h. Formatting goes through vsnprintf, which this one file of base may use: the pure core
+ * never formats text, it returns numbers.
  */
 #include "base/error.h"
 

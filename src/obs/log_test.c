@@ -4,6 +4,7 @@
  */
 #include "obs/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/unit.h"
@@ -20,8 +21,8 @@ static void remember(void *user, stoker_log_level level, const char *id, const c
     struct seen *seen = user;
     seen->records++;
     seen->level = level;
-    strncpy(seen->id, id, sizeof seen->id - 1);
-    strncpy(seen->text, text, sizeof seen->text - 1);
+    (void)snprintf(seen->id, sizeof seen->id, "%s", id);
+    (void)snprintf(seen->text, sizeof seen->text, "%s", text);
 }
 
 static void test_log_passes_level_id_and_text(void **state)

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""clang-tidy over the sources of src/, with the commands of a build folder and the choice of .clang-tidy."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import common
+
+
+def sources(tree):
+    """What the build compiles of src/, tests left out: their macros are cmocka's."""
+    table = tree.build / "compile_commands.json" if tree.build else None
+    if table is None or not table.is_file():
+        raise common.Skip("no compile_commands.json")
+    inside = (tree.root / "src").resolve()
+    found = set()
+    for entry in json.loads(table.read_text()):
+        path = (tree.build / entry["directory"] / entry["file"]).resolve()
+        if inside in path.parents and not path.name.endswith("_test.c") and path.is_file():
+            found.add(path)
+    return sorted(found)
+
+
+def check_tidy(tree):
+    program = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
+    if not program:
+        raise common.Skip("clang-tidy is not installed")
+    paths = sources(tree)
+    if not paths:
+        raise common.Skip("the build compiles nothing of src/")
+
+    def look(path):
+        # The commands are the compiler's of the build, which may know warnings that clang does not.
+        command = [program, "--quiet", "-p", tree.build, f"--config-file={tree.root / '.clang-tidy'}",
+                   "--extra-arg=-Wno-unknown-warning-option"]
+        if tree.name(path) != "src/base/error.c":  # defines what the header redefines
+            command += ["--extra-arg=-include", f"--extra-arg={pathlib.Path(__file__).resolve().parent / 'analyzer.h'}"]
+        result = subprocess.run([*command, path], capture_output=True, text=True)
+        found = re.findall(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*)$", result.stdout, re.MULTILINE)
+        if result.returncode != 0 and not found:
+            return [f"{tree.name(path)}: clang-tidy failed: {(result.stderr or result.stdout).strip()[-300:]}"]
+        return [f"{os.path.relpath(file, tree.root)}:{line}: {message}" for file, line, message in found]
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return sorted({violation for violations in pool.map(look, paths) for violation in violations})
+
+
+RULES = {"clang-tidy finds nothing in src": check_tidy}
+
+if __name__ == "__main__":
+    sys.exit(common.run(RULES, __doc__))
