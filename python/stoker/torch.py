@@ -215,7 +215,8 @@ class DistributedDataLoader(DataLoader):
         """Counters of this loader in this rank.
 
         steps, deadline_misses (input wait above ``data_deadline_s``), wait_s (sum of input waits), first_batch_s (from ``iter()`` to the
-        first batch, cold start), ready_s (batch-ready latency of the last batch: from its request until it was ready here), samples_skipped, tasks_retried, copies (batches handed out as private copies), failures.
+        first batch, cold start), ready_s (batch-ready latency of the last batch: from its request until it was ready here),
+        samples_skipped, tasks_retried, copies (batches handed out as private copies), failures.
         """
         state = self._state
         held = state.idle.stats() if state.idle is not None else {}
