@@ -38,7 +38,7 @@ pid_t stk_process_parent(pid_t pid);
 void stk_process_describe(pid_t pid, char *out, size_t size);
 /* CPU mask of the calling process in the form of stk_spawn. Returns bytes used (at most cap). */
 size_t stk_process_affinity(uint8_t *mask, size_t cap);
-/* Sets the mask of another process's main thread and of what it forks from then on. Best effort: a process that is gone,
+/* Sets the mask of another process and of what it forks from then on. Best effort: a process that is gone,
  * or a mask without a CPU that it may use, is passed over. */
 void stk_process_set_affinity(pid_t pid, const uint8_t *mask, size_t size);
 
