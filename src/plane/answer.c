@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See server_internal.h. What workers say (DONE, NEED), and what is done when they end or cannot be ended.
+ *
+ * A worker holds the slabs of its task until it has reported or is gone (rule A4); the arena is told here and only
+ * here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plane/server_internal.h"
+
+#define DETAIL_NONE ((struct stk_span){0})
+
+/* ---- failures */
+
+/* Puts the sample's id and file before what its worker said: the worker knows neither batch nor policy. */
+static struct stk_span sample_text(struct stk_server *server, const struct stk_lane *lane,
+                                   const struct stk_worker *worker, struct stk_span cause, char out[STK_TEXT_BYTES_MAX])
+{
+    int used = 0;
+    stoker_descriptor descriptor;
+    if (lane->kind != STK_SOURCE_PROCESS) {
+        bool known = stoker_source_describe(server->sources[lane->source].source, worker->sample_id, &descriptor,
+                                            NULL) == STOKER_OK;
+        if (known && descriptor.path)
+            used = snprintf(out, STK_TEXT_BYTES_MAX, "sample %llu ('%s'): ", (unsigned long long)worker->sample_id,
+                            descriptor.path);
+        else
+            used = snprintf(out, STK_TEXT_BYTES_MAX, "sample %llu: ", (unsigned long long)worker->sample_id);
+    }
+    if (used >= (int)STK_TEXT_BYTES_MAX) used = STK_TEXT_BYTES_MAX - 1;
+    size_t room = STK_TEXT_BYTES_MAX - (size_t)used;
+    if (cause.size > room) cause.size = room;
+    if (cause.size) memcpy(out + used, cause.data, cause.size);
+    return (struct stk_span){out, (size_t)used + cause.size};
+}
+
+/* Whose fault is it? Skipping is for faults of the data only (rule C1): those of machine or caller fail the batch,
+ * after the retries. */
+static enum stk_item_outcome outcome_of(const struct stk_lane *lane, const struct stk_worker *worker,
+                                        stoker_status status)
+{
+    if (status >= 0) return STK_OUTCOME_OK;
+    if (lane->kind == STK_SOURCE_PROCESS)
+        return STK_OUTCOME_FATAL; /* its worker has tried again, and skipped what may be */
+    bool data = status == STOKER_ERR_NOT_FOUND || status == STOKER_ERR_CORRUPT || status == STOKER_ERR_MISMATCH ||
+                status == STOKER_ERR_UNSUPPORTED;
+    return data || worker->attempt < lane->retries ? STK_OUTCOME_BAD_DATA : STK_OUTCOME_FATAL;
+}
+
+/* ---- DONE */
+
+static stoker_status note_result(struct stk_lane *lane, struct stk_request *request,
+                                 const struct stk_message_done *done, stoker_error *err)
+{
+    if (lane->kind != STK_SOURCE_PROCESS) return STOKER_OK;
+    uint64_t room = request->slab.slab_id ? request->slab.size : 0;
+    if (done->used > room)
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "it used %llu bytes of a slab of %llu",
+                        (unsigned long long)done->used, (unsigned long long)room);
+    request->used = done->used;
+    request->skeleton_offset = done->skeleton_offset;
+    request->skeleton_size = done->skeleton_size;
+    request->samples_skipped = done->samples_skipped;
+    if (done->used > lane->largest)
+        lane->largest = done->used; /* the arena raises the reserve with the next slab of it */
+    return STOKER_OK;
+}
+
+/* The slabs of the finished task are its batch's again; those that the task outgrew are nobody's. */
+static void return_slabs(struct stk_server *server, struct stk_worker *worker, uint64_t kept)
+{
+    for (uint32_t i = 0; i < worker->slab_count; i++) {
+        stk_arena_returned(server->arena, worker->slabs[i], worker->process);
+        if (worker->slabs[i] != kept)
+            (void)stk_arena_free(server->arena, worker->slabs[i]); /* freed already if it is unknown */
+    }
+    worker->slab_count = 0;
+    server->busy = server->grants = true;
+}
+
+static stoker_status done(struct stk_server *server, struct stk_worker *worker, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_done message;
+    STK_TRY(stk_done_decode(body, &message, err));
+    if (worker->item_id == 0 || message.item_id != worker->item_id)
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "it answered task %llu, it has task %llu",
+                        (unsigned long long)message.item_id, (unsigned long long)worker->item_id);
+    if (worker->batch == STK_WORKER_NONE) { /* the batch was made elsewhere meanwhile (rule C3) */
+        return_slabs(server, worker, 0);
+        stk_pool_rest(worker);
+        return STOKER_OK;
+    }
+    struct stk_request *request = stk_request_of_batch(server, worker->batch);
+    struct stk_lane *lane = &server->lanes[request->lane];
+    if (message.status >= 0) STK_TRY(note_result(lane, request, &message, err));
+    enum stk_item_outcome outcome = outcome_of(lane, worker, message.status);
+    if (outcome != STK_OUTCOME_OK) {
+        char text[STK_TEXT_BYTES_MAX];
+        struct stk_span full = sample_text(server, lane, worker, message.text, text);
+        stk_request_fail(request, message.status, full, message.detail);
+        if (outcome == STK_OUTCOME_BAD_DATA && lane->on_error != STOKER_ON_ERROR_RAISE &&
+            worker->attempt >= lane->retries)
+            stk_log(&server->log, STOKER_LOG_WARN, "sample_skipped", "%.*s", (int)full.size, (const char *)full.data);
+    }
+    return_slabs(server, worker, request->slab.slab_id);
+    uint64_t item_id = worker->item_id;
+    uint32_t batch = STK_NONE;
+    stk_pool_rest(worker);
+    enum stk_batch_verdict verdict = stk_dispatch_finish(server->dispatch, item_id, outcome, &batch);
+    stk_request_settle(server, batch, verdict);
+    return STOKER_OK;
+}
+
+/* ---- NEED */
+
+static stoker_status grow(struct stk_server *server, struct stk_worker *worker, uint64_t size,
+                          struct stk_slab *out_slab, stoker_error *err)
+{
+    if (worker->batch == STK_WORKER_NONE)
+        return stk_fail(err, STOKER_ERR_CANCELED, "the batch was made elsewhere meanwhile");
+    struct stk_request *request = stk_request_of_batch(server, worker->batch);
+    struct stk_batch_state state;
+    stk_dispatch_read(server->dispatch, worker->batch, &state);
+    if (state.canceled || state.failed) return stk_fail(err, STOKER_ERR_CANCELED, "the batch was cancelled");
+    stoker_status status = stk_arena_alloc(server->arena, request->lane, size, true, out_slab, err);
+    if (status == STOKER_AGAIN)
+        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a batch of %llu bytes now", (unsigned long long)size);
+    return status;
+}
+
+static stoker_status need(struct stk_server *server, struct stk_worker *worker, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_need message;
+    STK_TRY(stk_need_decode(body, &message, err));
+    if (worker->item_id == 0 || message.item_id != worker->item_id)
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "it asked for memory for task %llu, it has task %llu",
+                        (unsigned long long)message.item_id, (unsigned long long)worker->item_id);
+    if (worker->crew == STK_CREW_NATIVE || message.size == 0 || worker->slab_count == STK_WORKER_SLABS_MAX)
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "it asked for %llu bytes where none may be asked for",
+                        (unsigned long long)message.size);
+    struct stk_message_grant grant = {.item_id = message.item_id};
+    struct stk_slab slab = {0};
+    stoker_error grow_err = {0};
+    char text[STOKER_ERROR_MESSAGE_BYTES + STOKER_ERROR_CONTEXT_BYTES];
+    int fd = -1;
+    if (grow(server, worker, message.size, &slab, &grow_err) == STOKER_OK) {
+        fd = stk_flow_region(server, &slab, worker->process, &grant.region);
+        /* The smaller slab stays the worker's until its task ends, so that it can copy from it. */
+        worker->slabs[worker->slab_count++] = slab.slab_id;
+        stk_request_of_batch(server, worker->batch)->slab = slab;
+    } else {
+        stk_error_text(&grow_err, text, sizeof text);
+        grant.status = grow_err.status;
+        grant.text = (struct stk_span){text, strlen(text)};
+    }
+    STK_LINK_SEND(&worker->link, &server->loop, STK_MESSAGE_GRANT, grant, &grant, &fd, fd >= 0 ? 1 : 0);
+    return STOKER_OK;
+}
+
+static stoker_status message(void *user, struct stk_worker *worker, const struct stk_incoming *in, stoker_error *err)
+{
+    struct stk_server *server = user;
+    switch (in->frame.type) {
+    case STK_MESSAGE_DONE: return done(server, worker, in->body, err);
+    case STK_MESSAGE_NEED: return need(server, worker, in->body, err);
+    default: return stk_fail(err, STOKER_ERR_PROTOCOL, "a worker sent a message of type %u", in->frame.type);
+    }
+}
+
+/* ---- the end of workers */
+
+static enum stk_batch_verdict lose_item(struct stk_server *server, struct stk_worker *worker, uint32_t *out_batch)
+{
+    struct stk_request *request = stk_request_of_batch(server, worker->batch);
+    struct stk_lane *lane = &server->lanes[request->lane];
+    char cause[320], text[STK_TEXT_BYTES_MAX];
+    int used = snprintf(cause, sizeof cause, "worker %ld was lost while making it, try %u: %s", (long)worker->pid,
+                        worker->attempt + 1, worker->ending);
+    if (used >= (int)sizeof cause) used = sizeof cause - 1;
+    struct stk_span full = sample_text(server, lane, worker, (struct stk_span){cause, (size_t)used}, text);
+    stk_request_fail(request, worker->stalled ? STOKER_ERR_TIMEOUT : STOKER_ERR_INTERNAL, full, DETAIL_NONE);
+    return stk_dispatch_finish(server->dispatch, worker->item_id, STK_OUTCOME_LOST, out_batch);
+}
+
+static void gone(void *user, struct stk_worker *worker)
+{
+    struct stk_server *server = user;
+    if (!worker->expected)
+        stk_log(&server->log, STOKER_LOG_WARN, "worker_lost", "worker %ld %s%s", (long)worker->pid, worker->ending,
+                worker->item_id ? "; its task is tried again elsewhere" : "");
+    stk_arena_process_gone(server->arena, worker->process);
+    uint64_t kept = 0;
+    if (worker->item_id && worker->batch != STK_WORKER_NONE)
+        kept = stk_request_of_batch(server, worker->batch)->slab.slab_id;
+    return_slabs(server, worker, kept);
+    if (worker->item_id == 0 || worker->batch == STK_WORKER_NONE) return;
+    uint32_t batch = STK_NONE;
+    enum stk_batch_verdict verdict = lose_item(server, worker, &batch);
+    worker->item_id = 0;
+    stk_request_settle(server, batch, verdict);
+}
+
+/* The batch starts again in fresh memory; the old slab is quarantined until every worker that has it has reported or
+ * is gone. */
+static void restart(struct stk_server *server, uint32_t batch)
+{
+    struct stk_request *request = stk_request_of_batch(server, batch);
+    uint32_t cursor = 0;
+    for (struct stk_worker *other; (other = stk_pool_walk(server->pool, &cursor));)
+        if (other->item_id && other->batch == batch) other->batch = STK_WORKER_NONE;
+    uint64_t size = request->slab.size;
+    bool had_slab = request->slab.slab_id != 0;
+    if (had_slab) (void)stk_arena_free(server->arena, request->slab.slab_id);
+    request->slab.slab_id = 0;
+    stk_dispatch_restart(server->dispatch, batch);
+    stoker_error err = {0};
+    stoker_status status = STOKER_OK;
+    if (had_slab) status = stk_arena_alloc(server->arena, request->lane, size, true, &request->slab, &err);
+    if (status == STOKER_OK) return;
+    request->slab.slab_id = 0;
+    if (status == STOKER_AGAIN) (void)stk_fail(&err, STOKER_ERR_NO_MEMORY, "no memory to make a batch again");
+    stk_request_fail(request, err.status, (struct stk_span){err.message, strlen(err.message)}, DETAIL_NONE);
+    stk_request_settle(server, batch, stk_dispatch_fail(server->dispatch, batch));
+}
+
+static void stuck(void *user, struct stk_worker *worker)
+{
+    struct stk_server *server = user;
+    if (worker->item_id == 0 || worker->batch == STK_WORKER_NONE) return;
+    uint32_t batch = STK_NONE;
+    enum stk_batch_verdict verdict = lose_item(server, worker, &batch);
+    worker->batch = STK_WORKER_NONE; /* its item is settled; its slabs are when it is gone */
+    server->busy = server->grants = true;
+    struct stk_batch_state state;
+    stk_dispatch_read(server->dispatch, batch, &state);
+    if (verdict == STK_VERDICT_NONE && !state.canceled && !state.failed)
+        restart(server, batch);
+    else
+        stk_request_settle(server, batch, verdict);
+}
+
+/* ---- crews */
+
+static void opened(void *user, uint32_t crew)
+{
+    struct stk_server *server = user;
+    stk_lane_opened(&server->lanes[crew - 1]);
+}
+
+static void broken(void *user, uint32_t crew, const struct stk_message_verdict *verdict)
+{
+    struct stk_server *server = user;
+    if (crew != STK_CREW_NATIVE) {
+        stk_lane_break(&server->lanes[crew - 1], verdict);
+        return;
+    }
+    for (uint32_t i = 0; i < server->lane_high; i++)
+        if (server->lanes[i].kind != STK_SOURCE_PROCESS) stk_lane_break(&server->lanes[i], verdict);
+}
+
+static void closed(void *user, uint32_t crew)
+{
+    struct stk_server *server = user;
+    struct stk_lane *lane = &server->lanes[crew - 1];
+    lane->crew_closed = true;
+    server->busy = true;
+    stk_lane_settle(lane);
+}
+
+const struct stk_pool_ops stk_server_pool_ops = {message, gone, stuck, opened, broken, closed};

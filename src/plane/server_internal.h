@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the DataServer share. One thread, one loop, one owner of everything here.
+ *
+ *     dataserver.c  the loop, its life and its end (rule B7)
+ *     connection.c  ranks: handshake, messages, death (rule A9)
+ *     lane.c        loaders of ranks: open, begin, close
+ *     flow.c        requests: placement, memory, hand-out to workers, delivery
+ *     answer.c      what workers say, and what is done when they end
+ *     status.c      the state as JSON
+ *
+ * Messages only change tables and queue events; the loop then lets the engine decide once (stk_coordinator_step) and
+ * moves what can move (stk_flow_run). Links that break while something is sent are dropped by the sweep after it.
+ */
+#ifndef STK_PLANE_SERVER_INTERNAL_H
+#define STK_PLANE_SERVER_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <stoker/service.h>
+
+#include "base/limits.h"
+#include "obs/log.h"
+#include "plane/coordinator.h"
+#include "plane/loop.h"
+#include "plane/map.h"
+#include "plane/pool.h"
+#include "plane/slab.h"
+#include "sched/dispatch.h"
+#include "source/source.h"
+
+#define STK_NONE UINT32_MAX
+#define STK_CONNECTIONS_MAX (2u * STK_RANKS_MAX)   /* ranks, and those that left but keep views */
+#define STK_GREETING_NS (10 * STK_SECOND_NS)       /* a connection without HELLO is dropped */
+#define STK_QUEUED_BYTES_MAX (UINT64_C(256) << 20) /* ids and payloads that wait in one lane */
+
+struct stk_server;
+
+enum stk_connection_state {
+    STK_CONNECTION_FREE,
+    STK_CONNECTION_GREETING,
+    STK_CONNECTION_OPEN,
+    STK_CONNECTION_LINGERING /* left; its process lives and keeps views */
+};
+
+struct stk_connection {
+    enum stk_connection_state state;
+    uint32_t index, process;
+    struct stk_server *server;
+    pid_t pid; /* 0: not visible from here */
+    int pidfd; /* -1: none */
+    struct stk_watch life;
+    struct stk_link link;
+    uint32_t rank, world_size, local_rank, local_world_size;
+    uint64_t since_ns;
+    uint32_t delivered; /* slabs that it keeps */
+    uint8_t cpu_mask[STK_CPU_MASK_BYTES_MAX];
+    size_t cpu_mask_size;
+};
+
+struct stk_shared_source {
+    uint64_t source_id; /* 0: free entry */
+    uint32_t users;
+    stoker_source *source;
+};
+
+enum stk_lane_state { STK_LANE_FREE, STK_LANE_OPENING, STK_LANE_OPEN, STK_LANE_CLOSING };
+
+/* One (loader, rank). */
+struct stk_lane {
+    enum stk_lane_state state;
+    uint32_t index, connection, loader_id, group, order;
+    struct stk_server *server;
+    uint8_t digest[32];
+    size_t name_size;
+    char name[STK_TEXT_BYTES_MAX];
+    uint32_t kind, num_workers, batch_samples_max, on_error, retries;
+    uint64_t max_bytes, stall_limit_ns, sample_bytes;
+    uint32_t source; /* entry of the sources table */
+    uint64_t count;  /* samples of a native source */
+    uint32_t generation;
+    uint64_t next_sequence;
+    uint64_t largest;    /* of a process source: bytes of its largest batch so far, 0: unknown */
+    bool sizing;         /* its first batch is being made, alone (rule B6) */
+    bool crew_closed;    /* no worker of its own is left */
+    bool broken, doomed; /* its workers gave up; to be closed by the sweep */
+    stoker_status broken_status;
+    char broken_text[1024];
+    uint64_t queued_bytes;
+    uint32_t live; /* requests in the table */
+    /* Requests of this generation by sequence. */
+    uint32_t *ring;
+    uint32_t ring_cap, ring_count; /* cap is 0 or a power of two */
+    uint64_t ring_base;            /* sequence of the first */
+    struct {
+        uint64_t batches, failed, samples, skipped, retried, copies;
+    } counts;
+};
+
+/* One batch that a rank asked for, from REQUEST to READY or FAILED. */
+struct stk_request {
+    uint32_t index, lane, generation;
+    uint32_t batch; /* handle of dispatch; STK_NONE: not placed yet, or free */
+    uint64_t sequence;
+    uint64_t since_ns;
+    uint8_t *bytes; /* ids or payload; the buffer is kept for the next request of this entry */
+    size_t size, cap;
+    uint32_t sample_count;          /* of native sources */
+    struct stk_batch_layout layout; /* of native sources */
+    bool sizing;                    /* made without a slab of known size, alone in its lane */
+    bool placed;                    /* the engine knows it */
+    struct stk_slab slab;           /* slab_id 0: none */
+    uint64_t used, skeleton_offset, skeleton_size;
+    uint32_t samples_skipped;
+    stoker_status failure; /* OK: none known */
+    bool failure_fixed;    /* it made the batch fail: later ones do not replace it */
+    char *failure_text;    /* [STK_TEXT_BYTES_MAX], allocated at the first failure of this entry */
+    size_t failure_size;
+    uint8_t *detail;
+    size_t detail_size;
+    uint32_t next_free;
+};
+
+struct stk_delivered {
+    uint64_t slab_id;
+    uint32_t connection, lane; /* lane: STK_NONE once it is closed */
+    bool freed;                /* given back to the arena: only the rank's own return is awaited */
+    uint32_t next_free;
+};
+
+struct stk_server {
+    /* Fixed after start. */
+    const stoker_dataserver_options *options;
+    int listen_fd;
+    uint64_t incarnation, started_ns;
+    struct stk_log log;
+    struct stk_loop loop;
+    struct stk_watch listen_watch, stop_watch;
+    struct stk_pool *pool;
+    struct stk_arena *arena;
+    struct stk_dispatch *dispatch;
+    void *dispatch_block;
+    struct stk_coordinator *coordinator;
+    /* Owned by the loop. */
+    uint64_t now_ns;
+    bool stopping;
+    bool busy;              /* something changed after the last pass: do not wait */
+    bool grants;            /* a batch may have got its turn for memory */
+    bool quiet;             /* inside a log record for the ranks */
+    uint32_t process_count; /* last process number given out */
+    uint64_t source_count, group_count;
+    struct stk_connection *connections; /* [STK_CONNECTIONS_MAX] */
+    struct stk_shared_source *sources;  /* [STK_LANES_MAX] */
+    struct stk_lane *lanes;             /* [STK_LANES_MAX] */
+    uint32_t lane_high;
+    struct stk_request *requests; /* [STK_BATCHES_MAX] */
+    uint32_t request_high, request_free;
+    uint32_t *request_of_batch;   /* [STK_BATCHES_MAX] */
+    uint32_t *scratch;            /* [STK_BATCHES_MAX] handles */
+    struct stk_map delivered_map; /* slab id -> entry */
+    struct stk_delivered *delivered;
+    uint32_t delivered_high, delivered_cap, delivered_free;
+    uint32_t ranks_open;
+    uint64_t alone_since_ns;   /* nobody is connected since */
+    uint32_t local_world_size; /* the largest that a rank said */
+    uint8_t local_seen[STK_RANKS_MAX / 8];
+    uint32_t local_seen_count;
+};
+
+/* connection.c */
+void stk_server_accept(struct stk_server *server);
+void stk_connection_drop(struct stk_connection *connection, const char *why, bool expected);
+void stk_connections_check(struct stk_server *server); /* broken links, greetings that never came */
+struct stk_connection *stk_connection_find_process(struct stk_server *server, uint32_t process);
+void stk_connection_send_verdict(struct stk_connection *connection, uint16_t type,
+                                 const struct stk_message_verdict *verdict);
+
+/* lane.c */
+stoker_status stk_lane_open(struct stk_connection *connection, struct stk_incoming *in, stoker_error *err);
+stoker_status stk_lane_begin(struct stk_connection *connection, const struct stk_message_loader_ref *ref,
+                             stoker_error *err);
+stoker_status stk_lane_request(struct stk_connection *connection, const struct stk_message_request *message,
+                               stoker_error *err);
+struct stk_lane *stk_lane_find(struct stk_connection *connection, uint32_t loader_id);
+void stk_lane_close(struct stk_lane *lane, bool at_once);
+void stk_lane_opened(struct stk_lane *lane);
+/* Its workers gave up, or (OPENING) never came. */
+void stk_lane_break(struct stk_lane *lane, const struct stk_message_verdict *verdict);
+/* Frees a closing lane once nothing of it is left. */
+void stk_lane_settle(struct stk_lane *lane);
+void stk_lanes_check(struct stk_server *server);
+
+/* flow.c */
+struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_message_request *message,
+                                       stoker_error *err);
+struct stk_request *stk_request_of_batch(struct stk_server *server, uint32_t batch);
+struct stk_request *stk_request_of_sequence(struct stk_server *server, uint32_t lane, uint64_t sequence);
+/* The batch has ended in dispatch, or was never placed: frees its slab (unless it was delivered) and the entry. */
+void stk_request_free(struct stk_server *server, struct stk_request *request);
+void stk_request_fail(struct stk_request *request, stoker_status status, struct stk_span text, struct stk_span detail);
+/* Acts on what dispatch says of a batch. */
+void stk_request_settle(struct stk_server *server, uint32_t batch, enum stk_batch_verdict verdict);
+void stk_flow_place(struct stk_server *server, const struct stk_action *action);
+void stk_flow_report_failure(struct stk_server *server, struct stk_request *request);
+void stk_flow_refuse(struct stk_server *server, const struct stk_event *event, const stoker_error *err);
+void stk_flow_run(struct stk_server *server);
+/* Fills a region of a message for this process and says whether a descriptor goes with it. */
+int stk_flow_region(struct stk_server *server, const struct stk_slab *slab, uint32_t process,
+                    struct stk_message_region *out);
+bool stk_flow_release(struct stk_connection *connection, uint64_t slab_id);
+void stk_flow_forget_rank(struct stk_connection *connection); /* frees what was delivered to it */
+void stk_flow_forget_lane(struct stk_lane *lane);
+
+/* answer.c */
+extern const struct stk_pool_ops stk_server_pool_ops;
+
+/* status.c */
+void stk_status_send(struct stk_connection *connection, uint64_t token);
+
+void stk_server_event(struct stk_server *server, struct stk_event event);
+
+#endif
