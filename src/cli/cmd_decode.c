@@ -2,9 +2,9 @@
  *
  * `stoker decode`: chosen frames of one file as a NumPy array, uint8 T,H,W,C, RGB after rotation.
  *
- * The array grows in a temporary file beside the output, which gets its name only when it is complete and on disk: whatever happens,
- * there is the whole array or none. The header has a fixed size and is written last, because the number of frames of a damaged file is
- * known only then.
+ * The array grows in a temporary file beside the output, which gets its name only when it is complete and on disk:
+ * whatever happens, there is the whole array or none. The header has a fixed size and is written last, because the
+ * number of frames of a damaged file is known only then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,8 @@ struct array {
     uint32_t width, height;
 };
 
-/* ---------------------------------------------------------------------------------------------------------------- arguments */
+/* ----------------------------------------------------------------------------------------------------------------
+ * arguments */
 
 /* A number that is a whole text up to `end`. */
 static bool read_number(const char *text, const char **end, uint64_t max, uint64_t *out)
@@ -77,7 +78,8 @@ static bool read_size(const char *text, uint32_t *out_width, uint32_t *out_heigh
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- array */
+/* ----------------------------------------------------------------------------------------------------------------
+ * array */
 
 static stoker_status write_at(struct array *array, const void *data, size_t size, uint64_t offset, stoker_error *err)
 {
@@ -93,7 +95,8 @@ static stoker_status write_at(struct array *array, const void *data, size_t size
     return STOKER_OK;
 }
 
-static stoker_status on_frame(void *user, size_t position, const uint8_t *rgb, uint32_t width, uint32_t height, stoker_error *err)
+static stoker_status on_frame(void *user, size_t position, const uint8_t *rgb, uint32_t width, uint32_t height,
+                              stoker_error *err)
 {
     struct array *array = user;
     size_t size = (size_t)width * height * 3;
@@ -110,7 +113,8 @@ static stoker_status write_header(struct array *array, stoker_error *err)
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)((HEADER_BYTES - 10) & 0xff);
     header[9] = (char)((HEADER_BYTES - 10) >> 8);
-    int used = snprintf(header + 10, HEADER_BYTES - 10, "{'descr': '|u1', 'fortran_order': False, 'shape': (%llu, %u, %u, 3), }",
+    int used = snprintf(header + 10, HEADER_BYTES - 10,
+                        "{'descr': '|u1', 'fortran_order': False, 'shape': (%llu, %u, %u, 3), }",
                         (unsigned long long)array->frames, array->height, array->width);
     header[10 + used] = ' '; /* numbers of 20, 10 and 10 digits fit */
     header[HEADER_BYTES - 1] = '\n';
@@ -119,7 +123,8 @@ static stoker_status write_header(struct array *array, stoker_error *err)
 
 static stoker_status begin(struct array *array, const char *path, stoker_error *err)
 {
-    if (snprintf(array->temporary, sizeof array->temporary, "%s.%ld.partial", path, (long)getpid()) >= (int)sizeof array->temporary)
+    if (snprintf(array->temporary, sizeof array->temporary, "%s.%ld.partial", path, (long)getpid()) >=
+        (int)sizeof array->temporary)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the output path is too long");
     cli_interrupt_removes(array->temporary);
     array->fd = open(array->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -130,7 +135,8 @@ static stoker_status begin(struct array *array, const char *path, stoker_error *
 static stoker_status commit(struct array *array, const char *path, stoker_error *err)
 {
     STK_TRY(write_header(array, err));
-    if (fsync(array->fd) != 0 && errno != EINVAL) return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot write '%s'", array->temporary);
+    if (fsync(array->fd) != 0 && errno != EINVAL)
+        return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot write '%s'", array->temporary);
     if (rename(array->temporary, path) != 0) return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot create '%s'", path);
     return STOKER_OK;
 }
@@ -158,9 +164,10 @@ int cmd_decode(int argc, char **argv)
         {0, "size", "WxH", "scale to this many pixels; default: the size of the file", NULL, &size},
         {'o', "output", "FILE", "the .npy file to write", NULL, &output},
     };
-    const struct cli_usage usage = {"decode", "FILE --frames LIST [--size WxH] -o OUT.npy",
-                                    "Decode frames of a video file into a NumPy array: uint8, time x height x width x RGB, after rotation.",
-                                    options, sizeof options / sizeof options[0]};
+    const struct cli_usage usage = {
+        "decode", "FILE --frames LIST [--size WxH] -o OUT.npy",
+        "Decode frames of a video file into a NumPy array: uint8, time x height x width x RGB, after rotation.",
+        options, sizeof options / sizeof options[0]};
     enum cli_parsed parsed = cli_options_parse(&usage, argc, argv, &count);
     if (parsed != CLI_PARSED_RUN) return parsed == CLI_PARSED_HELP ? CLI_EXIT_DONE : CLI_EXIT_USAGE;
     if (count != 1) return cli_usage_error(&usage, "%d files are given, expected one", count);
@@ -173,7 +180,8 @@ int cmd_decode(int argc, char **argv)
     list.indices = indices;
     if (size && !read_size(size, &list.width, &list.height)) {
         free(indices);
-        return cli_usage_error(&usage, "--size is '%s', expected WxH such as 320x240, at most %d a side", size, SIDE_MAX);
+        return cli_usage_error(&usage, "--size is '%s', expected WxH such as 320x240, at most %d a side", size,
+                               SIDE_MAX);
     }
     stoker_error err;
     stoker_status status = decode(argv[1], output, &list, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `stoker probe`: facts of video files, as a table or one JSON object a line. Folders are walked in sorted order; in them, files that
- * are no media at all are reported like any other, so that nothing is skipped silently.
+ * `stoker probe`: facts of video files, as a table or one JSON object a line. Folders are walked in sorted order; in
+ * them, files that are no media at all are reported like any other, so that nothing is skipped silently.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,10 +46,12 @@ static void print_row(const char *path, const stoker_media_info *info, const cha
 {
     char size[32];
     (void)snprintf(size, sizeof size, "%ux%u", info->width, info->height);
-    if (error) printf("%-12s %-11s %4s %8s %10s %12llu  %s: %s\n", "-", "-", "-", "-", "-", (unsigned long long)info->bytes, path, error);
+    if (error)
+        printf("%-12s %-11s %4s %8s %10s %12llu  %s: %s\n", "-", "-", "-", "-", "-", (unsigned long long)info->bytes,
+               path, error);
     else
-        printf("%-12s %-11s %4d %8llu %10.3f %12llu  %s\n", info->codec, size, info->rotation, (unsigned long long)info->frames,
-               info->duration_s, (unsigned long long)info->bytes, path);
+        printf("%-12s %-11s %4d %8llu %10.3f %12llu  %s\n", info->codec, size, info->rotation,
+               (unsigned long long)info->frames, info->duration_s, (unsigned long long)info->bytes, path);
 }
 
 static void probe_file(struct probe *probe, const char *path)
@@ -66,8 +68,10 @@ static void probe_file(struct probe *probe, const char *path)
     if (!probe->json && probe->files == 0)
         printf("%-12s %-11s %4s %8s %10s %12s  %s\n", "codec", "size", "turn", "frames", "seconds", "bytes", "path");
     probe->files++;
-    if (probe->json) print_json(path, &info, status < 0 ? err.message : NULL);
-    else print_row(path, &info, status < 0 ? err.message : NULL);
+    if (probe->json)
+        print_json(path, &info, status < 0 ? err.message : NULL);
+    else
+        print_row(path, &info, status < 0 ? err.message : NULL);
     (void)fflush(stdout); /* a reader at the other end sees each file as it is done; failures are found at the end */
 }
 
@@ -76,10 +80,7 @@ static int by_name(const struct dirent **left, const struct dirent **right)
     return strcmp((*left)->d_name, (*right)->d_name);
 }
 
-static int is_visible(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
+static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
 static void probe_path(struct probe *probe, const char *path, int depth);
 
@@ -88,7 +89,8 @@ static void probe_folder(struct probe *probe, const char *path, int depth)
     struct dirent **entries = NULL;
     int count = depth < DEPTH_MAX ? scandir(path, &entries, is_visible, by_name) : -1;
     if (count < 0) {
-        fprintf(stderr, "stoker probe: cannot read folder '%s': %s\n", path, depth < DEPTH_MAX ? strerror(errno) : "too deep");
+        fprintf(stderr, "stoker probe: cannot read folder '%s': %s\n", path,
+                depth < DEPTH_MAX ? strerror(errno) : "too deep");
         if (probe->status == CLI_EXIT_DONE) probe->status = CLI_EXIT_DATA;
         return;
     }
@@ -106,8 +108,10 @@ static void probe_folder(struct probe *probe, const char *path, int depth)
 static void probe_path(struct probe *probe, const char *path, int depth)
 {
     struct stat facts;
-    if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) probe_folder(probe, path, depth);
-    else probe_file(probe, path);
+    if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        probe_folder(probe, path, depth);
+    else
+        probe_file(probe, path);
 }
 
 int cmd_probe(int argc, char **argv)

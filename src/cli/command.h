@@ -8,22 +8,24 @@
 /* Exit status of every command. */
 enum cli_exit {
     CLI_EXIT_DONE = 0,
-    CLI_EXIT_NO = 1,        /* the answer is no (a check failed) */
-    CLI_EXIT_USAGE = 2,     /* the command line is wrong */
-    CLI_EXIT_DATA = 3,      /* a file is missing, damaged or of an unknown kind */
-    CLI_EXIT_MACHINE = 4,   /* memory, disk, limits */
-    CLI_EXIT_PEER = 5,      /* another process did not answer as it should */
-    CLI_EXIT_BUG = 70,      /* ours */
+    CLI_EXIT_NO = 1,      /* the answer is no (a check failed) */
+    CLI_EXIT_USAGE = 2,   /* the command line is wrong */
+    CLI_EXIT_DATA = 3,    /* a file is missing, damaged or of an unknown kind */
+    CLI_EXIT_MACHINE = 4, /* memory, disk, limits */
+    CLI_EXIT_PEER = 5,    /* another process did not answer as it should */
+    CLI_EXIT_BUG = 70,    /* ours */
     CLI_EXIT_INTERRUPTED = 130
 };
 
 struct cli_command {
     const char *name;
-    const char *summary;                /* one line for `stoker help`; NULL: internal, not listed */
-    int (*run)(int argc, char **argv);  /* argv[0] is the command's name; gives an exit status */
+    const char *summary;               /* one line for `stoker help`; NULL: internal, not listed */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; gives an exit status */
 };
 
 int cmd_probe(int argc, char **argv);
 int cmd_decode(int argc, char **argv);
+int cmd_dataserver(int argc, char **argv);
+int cmd_worker(int argc, char **argv);
 
 #endif

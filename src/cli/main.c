@@ -2,8 +2,9 @@
  *
  * The `stoker` program: finds the command and runs it.
  *
- * To add a command: 1. a row in the table below; 2. its prototype in command.h; 3. cmd_<name>.c with an option table, and its name in
- * meson.build; 4. its section in docs/reference/cli.md, which a test compares with `stoker <name> --help`; 5. cases in tests/cli/.
+ * To add a command: 1. a row in the table below; 2. its prototype in command.h; 3. cmd_<name>.c with an option table,
+ * and its name in meson.build; 4. its section in docs/reference/cli.md, which a test compares with `stoker <name>
+ * --help`; 5. cases in tests/cli/.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 static const struct cli_command commands[] = {
     {"probe", "facts of video files: codec, size, frames, duration", cmd_probe},
     {"decode", "decode frames of a video file into a .npy file", cmd_decode},
+    {"dataserver", "serve the ranks of one job on this host", cmd_dataserver},
+    {"worker", NULL, cmd_worker},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -32,8 +35,9 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].summary) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "  %-12s %s\n", "help", "print this text, or the help of a command");
-    fprintf(out, "\noptions:\n  -h, --help   print this text\n  --version    print the version\n\n"
-                 "exit status: 0 done, 1 the answer is no, 2 usage, 3 data, 4 machine, 5 peer, 70 bug, 130 interrupted\n");
+    fprintf(out,
+            "\noptions:\n  -h, --help   print this text\n  --version    print the version\n\n"
+            "exit status: 0 done, 1 the answer is no, 2 usage, 3 data, 4 machine, 5 peer, 70 bug, 130 interrupted\n");
 }
 
 static int unknown(const char *name)

@@ -38,7 +38,8 @@ int cli_usage_error(const struct cli_usage *usage, const char *format, ...)
 static const struct cli_option *find_long(const struct cli_usage *usage, const char *name, size_t size)
 {
     for (size_t i = 0; i < usage->option_count; i++)
-        if (strlen(usage->options[i].name) == size && memcmp(usage->options[i].name, name, size) == 0) return &usage->options[i];
+        if (strlen(usage->options[i].name) == size && memcmp(usage->options[i].name, name, size) == 0)
+            return &usage->options[i];
     return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options of a command from one table, which also prints its help. `--name value`, `--name=value`, `-n value`; `--` ends the options;
- * options and arguments may be mixed. -h and --help are understood by every command.
+ * Options of a command from one table, which also prints its help. `--name value`, `--name=value`, `-n value`; `--`
+ * ends the options; options and arguments may be mixed. -h and --help are understood by every command.
  */
 #ifndef STK_CLI_OPTIONS_H
 #define STK_CLI_OPTIONS_H
@@ -29,7 +29,8 @@ struct cli_usage {
 /* What to do after parsing. */
 enum cli_parsed { CLI_PARSED_RUN, CLI_PARSED_HELP, CLI_PARSED_WRONG };
 
-/* Moves the plain arguments to argv[1..*out_count] in their order. HELP: the help was printed to stdout; WRONG: an error to stderr. */
+/* Moves the plain arguments to argv[1..*out_count] in their order. HELP: the help was printed to stdout; WRONG: an
+ * error to stderr. */
 enum cli_parsed cli_options_parse(const struct cli_usage *usage, int argc, char **argv, int *out_count);
 
 /* "stoker probe: <text>" and a pointer to the help, on stderr. Gives CLI_EXIT_USAGE. */

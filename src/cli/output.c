@@ -56,12 +56,10 @@ int cli_finish(const char *command, int status)
     return CLI_EXIT_MACHINE;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- JSON */
+/* ---------------------------------------------------------------------------------------------------------------- JSON
+ */
 
-static json_t *of(struct cli_json *json)
-{
-    return (json_t *)json;
-}
+static json_t *of(struct cli_json *json) { return (json_t *)json; }
 
 static json_t *alive(json_t *value)
 {
@@ -75,15 +73,16 @@ static void set(struct cli_json *json, const char *name, json_t *value)
     if (json_object_set_new_nocheck(of(json), name, alive(value)) != 0) (void)alive(NULL);
 }
 
-struct cli_json *cli_json_begin(void)
-{
-    return (struct cli_json *)alive(json_object());
-}
+struct cli_json *cli_json_begin(void) { return (struct cli_json *)alive(json_object()); }
 
 /* Length of the UTF-8 character at `at`, 0 if there is none. */
 static size_t character_size(const unsigned char *at)
 {
-    size_t size = at[0] < 0x80 ? 1 : at[0] >= 0xc2 && at[0] < 0xe0 ? 2 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : at[0] >= 0xf0 && at[0] < 0xf5 ? 4 : 0;
+    size_t size = at[0] < 0x80                    ? 1
+                  : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                  : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
+                  : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
+                                                  : 0;
     for (size_t i = 1; i < size; i++)
         if ((at[i] & 0xc0) != 0x80) return 0;
     if (size == 3 && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f))) return 0;
@@ -115,15 +114,9 @@ void cli_json_integer(struct cli_json *json, const char *name, int64_t value)
     set(json, name, json_integer((json_int_t)value));
 }
 
-void cli_json_real(struct cli_json *json, const char *name, double value)
-{
-    set(json, name, json_real(value));
-}
+void cli_json_real(struct cli_json *json, const char *name, double value) { set(json, name, json_real(value)); }
 
-void cli_json_null(struct cli_json *json, const char *name)
-{
-    set(json, name, json_null());
-}
+void cli_json_null(struct cli_json *json, const char *name) { set(json, name, json_null()); }
 
 void cli_json_end(struct cli_json *json)
 {
@@ -131,7 +124,8 @@ void cli_json_end(struct cli_json *json)
     json_decref(of(json));
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- interrupt */
+/* ----------------------------------------------------------------------------------------------------------------
+ * interrupt */
 
 static const char *volatile removed_at_interrupt;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What commands print: errors on stderr, one JSON object a line on stdout, and what happens at Ctrl-C. The only file that includes
- * jansson is output.c.
+ * What commands print: errors on stderr, one JSON object a line on stdout, and what happens at Ctrl-C. The only file
+ * that includes jansson is output.c.
  */
 #ifndef STK_CLI_OUTPUT_H
 #define STK_CLI_OUTPUT_H
@@ -20,14 +20,15 @@ int cli_finish(const char *command, int status);
 /* A JSON object that is printed as one line, members in the order in which they were set. NULL values are null. */
 struct cli_json;
 struct cli_json *cli_json_begin(void);
-void cli_json_text(struct cli_json *json, const char *name, const char *value); /* bytes that are no UTF-8 become U+FFFD */
+void cli_json_text(struct cli_json *json, const char *name,
+                   const char *value); /* bytes that are no UTF-8 become U+FFFD */
 void cli_json_integer(struct cli_json *json, const char *name, int64_t value);
 void cli_json_real(struct cli_json *json, const char *name, double value);
 void cli_json_null(struct cli_json *json, const char *name);
 void cli_json_end(struct cli_json *json); /* prints and frees */
 
-/* From now on SIGINT and SIGTERM end the program at once (130, 143), after removing `path`; NULL: nothing to remove. The text is
- * borrowed until the next call. */
+/* From now on SIGINT and SIGTERM end the program at once (130, 143), after removing `path`; NULL: nothing to remove.
+ * The text is borrowed until the next call. */
 void cli_interrupt_removes(const char *path);
 
 #endif

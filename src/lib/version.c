@@ -4,7 +4,4 @@
  */
 #include <stoker/stoker.h>
 
-const char *stoker_version(void)
-{
-    return STOKER_VERSION;
-}
+const char *stoker_version(void) { return STOKER_VERSION; }

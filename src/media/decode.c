@@ -57,17 +57,12 @@ void stk_decoder_destroy(struct stk_decoder *decoder)
     free(decoder);
 }
 
-void stk_decoder_set_keep_bytes(struct stk_decoder *decoder, uint64_t bytes)
-{
-    decoder->keep_bytes = bytes;
-}
+void stk_decoder_set_keep_bytes(struct stk_decoder *decoder, uint64_t bytes) { decoder->keep_bytes = bytes; }
 
-void stk_decoder_set_in_order(struct stk_decoder *decoder, int in_order)
-{
-    decoder->in_order = in_order;
-}
+void stk_decoder_set_in_order(struct stk_decoder *decoder, int in_order) { decoder->in_order = in_order; }
 
-/* -------------------------------------------------------------------------------------------------------------- render */
+/* -------------------------------------------------------------------------------------------------------------- render
+ */
 
 static stoker_status turn(struct stk_decoder *decoder, const struct stk_scaled *scaled, uint32_t width, uint32_t height,
                           int32_t rotation, struct stk_planes *out, stoker_error *err)
@@ -77,11 +72,13 @@ static stoker_status turn(struct stk_decoder *decoder, const struct stk_scaled *
         free(decoder->turned);
         decoder->turned_size = 0;
         decoder->turned = malloc(plane * 3);
-        if (!decoder->turned) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", plane * 3);
+        if (!decoder->turned)
+            return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", plane * 3);
         decoder->turned_size = plane * 3;
     }
     for (size_t c = 0; c < 3; c++) {
-        stk_rotate_plane(scaled->planes[c], scaled->stride, width, height, rotation, decoder->turned + c * plane, stride);
+        stk_rotate_plane(scaled->planes[c], scaled->stride, width, height, rotation, decoder->turned + c * plane,
+                         stride);
         out->rgb[c] = decoder->turned + c * plane;
     }
     out->stride = stride;
@@ -93,17 +90,20 @@ static stoker_status render(struct pass *pass, const struct stk_form *form, cons
                             struct stk_planes *out, stoker_error *err)
 {
     int32_t rotation = stk_av_facts(pass->av)->rotation;
-    struct stk_fit fit = stk_fit_picture(form->resize, frame->width, frame->height, rotation, form->width, form->height);
+    struct stk_fit fit =
+        stk_fit_picture(form->resize, frame->width, frame->height, rotation, form->width, form->height);
     struct stk_scaled scaled;
     STK_TRY(stk_scaler_run(pass->decoder->scaler, pass->av, fit.scaled_width, fit.scaled_height, &scaled, err));
     struct stk_planes planes = {{scaled.planes[0], scaled.planes[1], scaled.planes[2]}, scaled.stride};
-    if (rotation != 0) STK_TRY(turn(pass->decoder, &scaled, fit.scaled_width, fit.scaled_height, rotation, &planes, err));
+    if (rotation != 0)
+        STK_TRY(turn(pass->decoder, &scaled, fit.scaled_width, fit.scaled_height, rotation, &planes, err));
     for (size_t c = 0; c < 3; c++) out->rgb[c] = planes.rgb[c] + fit.crop_y * planes.stride + fit.crop_x;
     out->stride = planes.stride;
     return STOKER_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- passes */
+/* -------------------------------------------------------------------------------------------------------------- passes
+ */
 
 static stoker_status send(struct pass *pass, uint32_t packet, bool needed, stoker_error *err)
 {
@@ -117,14 +117,17 @@ static size_t find_ordinal(const struct pass *pass, uint64_t ordinal)
     size_t low = 0, high = pass->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (pass->ordinals[middle] < ordinal) low = middle + 1;
-        else high = middle;
+        if (pass->ordinals[middle] < ordinal)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low < pass->count && pass->ordinals[low] == ordinal ? low : SIZE_MAX;
 }
 
-/* Takes what the decoder has, by time. *sound becomes false at a frame that the decoder calls damaged; frames before the key frame's own
- * time are the leading pictures of an open group, which are broken by nature after a jump and never wanted there. */
+/* Takes what the decoder has, by time. *sound becomes false at a frame that the decoder calls damaged; frames before
+ * the key frame's own time are the leading pictures of an open group, which are broken by nature after a jump and never
+ * wanted there. */
 static stoker_status take_by_time(struct pass *pass, int64_t key_pts, size_t *missing, bool *sound, stoker_error *err)
 {
     struct stk_av_frame frame;
@@ -165,7 +168,8 @@ static stoker_status run_segments(struct pass *pass, const struct stk_segment *s
     return STOKER_OK;
 }
 
-/* The fewest packets, frames known by their times. *out_complete false: damage was met or a frame did not come; decode in order. */
+/* The fewest packets, frames known by their times. *out_complete false: damage was met or a frame did not come; decode
+ * in order. */
 static stoker_status decode_by_time(struct pass *pass, bool *out_complete, stoker_error *err)
 {
     const struct stk_av_facts *facts = stk_av_facts(pass->av);
@@ -226,7 +230,8 @@ static stoker_status decode_in_order(struct pass *pass, bool count_is_known, uin
 }
 
 /* Opens and scans; the pass is closed with end_pass() whatever the result. */
-static stoker_status begin_pass(struct pass *pass, struct stk_decoder *decoder, const struct stk_file *file, stoker_error *err)
+static stoker_status begin_pass(struct pass *pass, struct stk_decoder *decoder, const struct stk_file *file,
+                                stoker_error *err)
 {
     pass->decoder = decoder;
     STK_TRY(stk_av_open(file, &pass->av, err));
@@ -243,37 +248,42 @@ static void end_pass(struct pass *pass)
     free(pass->delivered);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- samples */
+/* --------------------------------------------------------------------------------------------------------------
+ * samples */
 
 struct sample {
     const struct stk_form *form;
     void *dst;
 };
 
-/* Ordinal `index` of the pass goes to place `index`; in a clip of too few frames the last one goes to all later places too. */
+/* Ordinal `index` of the pass goes to place `index`; in a clip of too few frames the last one goes to all later places
+ * too. */
 static stoker_status store_sample(struct pass *pass, size_t index, const struct stk_av_frame *frame, stoker_error *err)
 {
     const struct sample *sample = pass->user;
     struct stk_planes planes;
     STK_TRY(render(pass, sample->form, frame, &planes, err));
     uint32_t end = index + 1 == pass->count ? sample->form->frames : (uint32_t)index + 1;
-    for (uint32_t place = (uint32_t)index; place < end; place++) stk_form_store(sample->form, &planes, sample->dst, place);
+    for (uint32_t place = (uint32_t)index; place < end; place++)
+        stk_form_store(sample->form, &planes, sample->dst, place);
     return STOKER_OK;
 }
 
-static stoker_status check_loss(const struct pass *pass, const struct stk_form *form, uint64_t frames, stoker_error *err)
+static stoker_status check_loss(const struct pass *pass, const struct stk_form *form, uint64_t frames,
+                                stoker_error *err)
 {
     uint64_t promised = pass->table->shown_count;
     const char *reason = stk_av_last_message(pass->av);
     if (frames == 0)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "none of %llu frames can be decoded (%s)", (unsigned long long)promised,
-                        reason[0] ? reason : "no reason given");
+        return stk_fail(err, STOKER_ERR_CORRUPT, "none of %llu frames can be decoded (%s)",
+                        (unsigned long long)promised, reason[0] ? reason : "no reason given");
     if (frames < promised && (double)(promised - frames) > form->damaged_max * (double)promised)
         return stk_fail(err, STOKER_ERR_CORRUPT, "only %llu of %llu frames can be decoded, allowed loss %g (%s)",
                         (unsigned long long)frames, (unsigned long long)promised, form->damaged_max,
                         reason[0] ? reason : "no reason given");
     if (frames < form->frames && form->short_clip == STOKER_SHORT_ERROR)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "the clip has %llu frames, %u are wanted", (unsigned long long)frames, form->frames);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "the clip has %llu frames, %u are wanted", (unsigned long long)frames,
+                        form->frames);
     return STOKER_OK;
 }
 
@@ -284,8 +294,8 @@ static void choose(struct pass *pass, const struct stk_form *form, uint64_t fram
     pass->ordinals = ordinals;
 }
 
-static stoker_status make_sample(struct pass *pass, const struct stk_form *form, uint64_t *known_frames, uint64_t *ordinals,
-                                 stoker_error *err)
+static stoker_status make_sample(struct pass *pass, const struct stk_form *form, uint64_t *known_frames,
+                                 uint64_t *ordinals, stoker_error *err)
 {
     uint64_t frames = *known_frames ? *known_frames : pass->table->shown_count;
     bool known = *known_frames != 0;
@@ -333,7 +343,8 @@ stoker_status stk_decoder_video(struct stk_decoder *decoder, const struct stk_fi
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- frame lists */
+/* -------------------------------------------------------------------------------------------------------------- frame
+ * lists */
 
 /* One place of a caller's list. */
 struct request {
@@ -368,8 +379,10 @@ static stoker_status give_frame(struct pass *pass, size_t index, const struct st
     size_t low = 0, high = listing->request_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (listing->requests[middle].ordinal < pass->ordinals[index]) low = middle + 1;
-        else high = middle;
+        if (listing->requests[middle].ordinal < pass->ordinals[index])
+            low = middle + 1;
+        else
+            high = middle;
     }
     for (; low < listing->request_count && listing->requests[low].ordinal == pass->ordinals[index]; low++)
         STK_TRY(listing->frame_fn(listing->user, listing->requests[low].place, listing->rgb, listing->form.width,
@@ -380,7 +393,8 @@ static stoker_status give_frame(struct pass *pass, size_t index, const struct st
 static stoker_status past_the_end(uint64_t ordinal, uint64_t frames, stoker_error *err)
 {
     return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "frame %llu is asked for, the last of %llu frames is %llu",
-                    (unsigned long long)ordinal, (unsigned long long)frames, (unsigned long long)(frames ? frames - 1 : 0));
+                    (unsigned long long)ordinal, (unsigned long long)frames,
+                    (unsigned long long)(frames ? frames - 1 : 0));
 }
 
 static stoker_status give_listed(struct pass *pass, stoker_error *err)
@@ -405,7 +419,8 @@ static stoker_status give_all(struct pass *pass, stoker_error *err)
     return stk_fail(err, STOKER_ERR_CORRUPT, "none of %zu frames can be decoded", pass->table->shown_count);
 }
 
-static stoker_status prepare_listing(struct listing *listing, struct pass *pass, const stoker_frame_list *list, stoker_error *err)
+static stoker_status prepare_listing(struct listing *listing, struct pass *pass, const stoker_frame_list *list,
+                                     stoker_error *err)
 {
     const struct stk_av_facts *facts = stk_av_facts(pass->av);
     bool turned = facts->rotation == 90 || facts->rotation == 270;
@@ -433,7 +448,8 @@ static size_t sort_list(const stoker_frame_list *list, struct request *requests,
     return count;
 }
 
-static stoker_status give_list(struct pass *pass, struct listing *listing, const stoker_frame_list *list, stoker_error *err)
+static stoker_status give_list(struct pass *pass, struct listing *listing, const stoker_frame_list *list,
+                               stoker_error *err)
 {
     struct request *requests = calloc(list->count, sizeof *requests);
     uint64_t *ordinals = calloc(list->count, sizeof *ordinals);
@@ -453,8 +469,8 @@ static stoker_status give_list(struct pass *pass, struct listing *listing, const
     return status;
 }
 
-stoker_status stk_decoder_frames(struct stk_decoder *decoder, const struct stk_file *file, const stoker_frame_list *list,
-                                 stoker_frame_fn frame_fn, void *user, stoker_error *err)
+stoker_status stk_decoder_frames(struct stk_decoder *decoder, const struct stk_file *file,
+                                 const stoker_frame_list *list, stoker_frame_fn frame_fn, void *user, stoker_error *err)
 {
     struct listing listing = {.frame_fn = frame_fn, .user = user};
     struct pass pass = {.deliver = give_frame, .user = &listing};
@@ -467,7 +483,8 @@ stoker_status stk_decoder_frames(struct stk_decoder *decoder, const struct stk_f
     return status;
 }
 
-stoker_status stk_decoder_count(struct stk_decoder *decoder, const struct stk_file *file, uint64_t *out_frames, stoker_error *err)
+stoker_status stk_decoder_count(struct stk_decoder *decoder, const struct stk_file *file, uint64_t *out_frames,
+                                stoker_error *err)
 {
     struct pass pass = {.deliver = NULL};
     uint64_t counted = 0;

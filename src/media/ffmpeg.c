@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Demultiplexing: opens a file through our own reads, chooses the video stream, lists its packets and hands them out again.
+ * Demultiplexing: opens a file through our own reads, chooses the video stream, lists its packets and hands them out
+ * again.
  *
- * Packets are numbered in the order in which a read from the start gives them. A file that is too large to keep is read again, and each
- * packet is recognised by its times and size: whatever a seek does, the decoder gets the packets that the plan names.
+ * Packets are numbered in the order in which a read from the start gives them. A file that is too large to keep is read
+ * again, and each packet is recognised by its times and size: whatever a seek does, the decoder gets the packets that
+ * the plan names.
  */
 #include "media/ffmpeg_internal.h"
 
@@ -23,7 +25,8 @@
 /* Reading this many packets on is cheaper than a seek, which throws buffered bytes away. */
 #define READ_ON_PACKETS 32u
 
-/* ---------------------------------------------------------------------------------------------------------------- log */
+/* ---------------------------------------------------------------------------------------------------------------- log
+ */
 
 static _Thread_local struct stk_av_log *current_log;
 
@@ -48,10 +51,7 @@ void stk_av_log_enter(struct stk_av_log *log)
     current_log = log;
 }
 
-void stk_av_log_leave(void)
-{
-    current_log = NULL;
-}
+void stk_av_log_leave(void) { current_log = NULL; }
 
 stoker_status stk_av_fail(struct stk_av *av, int av_error, stoker_status status, const char *what, stoker_error *err)
 {
@@ -66,7 +66,8 @@ stoker_status stk_av_fail(struct stk_av *av, int av_error, stoker_status status,
     return stk_fail(err, status, "%s: %s", what, text);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- open */
+/* ---------------------------------------------------------------------------------------------------------------- open
+ */
 
 static int read_bytes(void *user, uint8_t *out, int size)
 {
@@ -120,8 +121,10 @@ static stoker_status open_format(struct stk_av *av, stoker_error *err)
     AVIOContext *io = buffer ? avio_alloc_context(buffer, IO_BUFFER_BYTES, 0, av, read_bytes, NULL, seek_bytes) : NULL;
     AVDictionary *options = NULL;
     if (!format || !io || av_dict_set(&options, "protocol_whitelist", "none", 0) < 0) {
-        if (io) av_freep(&io->buffer);
-        else av_free(buffer);
+        if (io)
+            av_freep(&io->buffer);
+        else
+            av_free(buffer);
         avio_context_free(&io);
         avformat_free_context(format);
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
@@ -148,13 +151,15 @@ static AVStream *choose_stream(AVFormatContext *format)
         AVStream *stream = format->streams[i];
         if (stream->codecpar->codec_type != AVMEDIA_TYPE_VIDEO) continue;
         if (stream->disposition & (AV_DISPOSITION_ATTACHED_PIC | AV_DISPOSITION_TIMED_THUMBNAILS)) continue;
-        bool better = best && (stream->disposition & AV_DISPOSITION_DEFAULT) && !(best->disposition & AV_DISPOSITION_DEFAULT);
+        bool better =
+            best && (stream->disposition & AV_DISPOSITION_DEFAULT) && !(best->disposition & AV_DISPOSITION_DEFAULT);
         if (!best || better) best = stream;
     }
     return best;
 }
 
-/* avformat_find_stream_info() decodes frames to guess, which costs more than some decodes; these containers say all that is needed. */
+/* avformat_find_stream_info() decodes frames to guess, which costs more than some decodes; these containers say all
+ * that is needed. */
 static bool header_is_complete(const AVFormatContext *format, const AVStream *stream)
 {
     const AVCodecParameters *codec = stream ? stream->codecpar : NULL;
@@ -266,17 +271,12 @@ void stk_av_close(struct stk_av *av)
     free(av);
 }
 
-const struct stk_av_facts *stk_av_facts(const struct stk_av *av)
-{
-    return &av->facts;
-}
+const struct stk_av_facts *stk_av_facts(const struct stk_av *av) { return &av->facts; }
 
-const char *stk_av_last_message(const struct stk_av *av)
-{
-    return av->log.text;
-}
+const char *stk_av_last_message(const struct stk_av *av) { return av->log.text; }
 
-/* ---------------------------------------------------------------------------------------------------------------- scan */
+/* ---------------------------------------------------------------------------------------------------------------- scan
+ */
 
 /* The next packet of our stream that holds data, in av->packet. STOKER_END at the end of what can be read. */
 static stoker_status read_packet(struct stk_av *av, uint64_t *reads, stoker_error *err)
@@ -370,10 +370,7 @@ stoker_status stk_av_scan(struct stk_av *av, uint64_t keep_bytes_max, stoker_err
     return STOKER_OK;
 }
 
-const struct stk_packet_table *stk_av_table(const struct stk_av *av)
-{
-    return &av->table;
-}
+const struct stk_packet_table *stk_av_table(const struct stk_av *av) { return &av->table; }
 
 double stk_av_duration(const struct stk_av *av)
 {
@@ -388,7 +385,8 @@ double stk_av_duration(const struct stk_av *av)
     return (span + last) * av->facts.time_base;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- fetch */
+/* ----------------------------------------------------------------------------------------------------------------
+ * fetch */
 
 static bool is_packet(const struct stk_av *av, uint32_t index)
 {
@@ -396,7 +394,8 @@ static bool is_packet(const struct stk_av *av, uint32_t index)
     return av->packet->pts == expected->pts && av->packet->size == (int)expected->size;
 }
 
-/* Where the packet that was just read stands in the table, near `target`; UINT32_MAX if it cannot be said for certain. */
+/* Where the packet that was just read stands in the table, near `target`; UINT32_MAX if it cannot be said for certain.
+ */
 static uint32_t recognise(const struct stk_av *av, uint32_t target)
 {
     uint32_t found = UINT32_MAX;
@@ -423,7 +422,8 @@ static stoker_status move_to(struct stk_av *av, uint32_t target, uint64_t *reads
 {
     int64_t dts = av->packets[target].dts;
     av->held = UINT32_MAX;
-    if (target > 0 && dts != STK_TIME_NONE && av_seek_frame(av->format, av->stream->index, dts, AVSEEK_FLAG_BACKWARD) >= 0) {
+    if (target > 0 && dts != STK_TIME_NONE &&
+        av_seek_frame(av->format, av->stream->index, dts, AVSEEK_FLAG_BACKWARD) >= 0) {
         stoker_status status = read_packet(av, reads, err);
         STK_TRY(status);
         uint32_t at = status == STOKER_OK ? recognise(av, target) : UINT32_MAX;
@@ -457,7 +457,8 @@ stoker_status stk_av_fetch(struct stk_av *av, uint32_t index, AVPacket **out_pac
         return STOKER_OK;
     }
     uint64_t reads = 0;
-    if (av->held != index && (av->next > index || index - av->next > READ_ON_PACKETS)) STK_TRY(move_to(av, index, &reads, err));
+    if (av->held != index && (av->next > index || index - av->next > READ_ON_PACKETS))
+        STK_TRY(move_to(av, index, &reads, err));
     STK_TRY(read_until(av, index, &reads, err));
     *out_packet = av->packet;
     return STOKER_OK;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FFmpeg without its types: open a file, list its packets, decode chosen ones, scale frames. Policy (which packets, which frames, what
- * damage means) is not here but in plan.c and decode.c.
+ * FFmpeg without its types: open a file, list its packets, decode chosen ones, scale frames. Policy (which packets,
+ * which frames, what damage means) is not here but in plan.c and decode.c.
  *
- * One decoder thread, no network, no second file: the only bytes that FFmpeg sees come from the opened descriptor. FFmpeg's log goes to
- * nobody; its last error of this thread becomes part of our message. Every loop is bounded by packets or by the end of the file.
+ * One decoder thread, no network, no second file: the only bytes that FFmpeg sees come from the opened descriptor.
+ * FFmpeg's log goes to nobody; its last error of this thread becomes part of our message. Every loop is bounded by
+ * packets or by the end of the file.
  *
- * Call order: stk_av_open, stk_av_scan, then any number of (stk_av_restart, then send and receive, then stk_av_drain and receive).
+ * Call order: stk_av_open, stk_av_scan, then any number of (stk_av_restart, then send and receive, then stk_av_drain
+ * and receive).
  */
 #ifndef STK_MEDIA_FFMPEG_H
 #define STK_MEDIA_FFMPEG_H
@@ -28,11 +30,11 @@ struct stk_av;
 
 struct stk_av_facts {
     char codec[STOKER_CODEC_NAME_BYTES];
-    uint32_t width, height; /* before rotation */
-    int32_t rotation;       /* clockwise degrees to apply: 0, 90, 180, 270 */
-    double time_base;       /* seconds per unit of a packet's times */
-    double frame_rate;      /* frames per second as the container claims it; 0 if unknown */
-    bool skips;             /* the decoder can leave out frames that nothing refers to */
+    uint32_t width, height;           /* before rotation */
+    int32_t rotation;                 /* clockwise degrees to apply: 0, 90, 180, 270 */
+    double time_base;                 /* seconds per unit of a packet's times */
+    double frame_rate;                /* frames per second as the container claims it; 0 if unknown */
+    bool skips;                       /* the decoder can leave out frames that nothing refers to */
     double ns_per_pixel, ns_per_byte; /* prior cost of decoding */
 };
 
@@ -41,7 +43,8 @@ stoker_status stk_av_open(const struct stk_file *file, struct stk_av **out_av, s
 void stk_av_close(struct stk_av *av); /* NULL allowed */
 const struct stk_av_facts *stk_av_facts(const struct stk_av *av);
 
-/* Reads all packets of the video stream. A cut last packet is left out. Packets are kept if they take at most `keep_bytes_max`. */
+/* Reads all packets of the video stream. A cut last packet is left out. Packets are kept if they take at most
+ * `keep_bytes_max`. */
 stoker_status stk_av_scan(struct stk_av *av, uint64_t keep_bytes_max, stoker_error *err);
 const struct stk_packet_table *stk_av_table(const struct stk_av *av);
 /* Seconds from the first presented frame to the end of the last. */
@@ -49,8 +52,8 @@ double stk_av_duration(const struct stk_av *av);
 
 /* Makes the decoder ready for a key frame: opens it, or flushes what it holds. UNSUPPORTED (no decoder), NO_MEMORY. */
 stoker_status stk_av_restart(struct stk_av *av, stoker_error *err);
-/* Decodes one packet of the table; not `needed`: leaves it out if nothing refers to its frame. Damaged data is counted, not failed.
- * Everything must have been received before. */
+/* Decodes one packet of the table; not `needed`: leaves it out if nothing refers to its frame. Damaged data is counted,
+ * not failed. Everything must have been received before. */
 stoker_status stk_av_send(struct stk_av *av, uint32_t packet, bool needed, stoker_error *err);
 stoker_status stk_av_drain(struct stk_av *av, stoker_error *err);
 

@@ -2,8 +2,8 @@
  *
  * Decoding: packets of the table in, frames out, one thread, damage counted.
  *
- * The caller receives everything before it sends again, so the setting that leaves out unreferenced frames applies to exactly the packet
- * that is sent with it.
+ * The caller receives everything before it sends again, so the setting that leaves out unreferenced frames applies to
+ * exactly the packet that is sent with it.
  */
 #include "media/ffmpeg_internal.h"
 
@@ -31,8 +31,8 @@ static stoker_status open_decoder(struct stk_av *av, stoker_error *err)
     int result = avcodec_parameters_to_context(decoder, parameters);
     decoder->thread_count = 1;
     decoder->pkt_timebase = av->stream->time_base;
-    /* Where the stream does not state its reordering, a decoder starts without delay and loses the first reordered frames. The table
-     * knows better. More delay than needed changes nothing but memory. */
+    /* Where the stream does not state its reordering, a decoder starts without delay and loses the first reordered
+     * frames. The table knows better. More delay than needed changes nothing but memory. */
     uint32_t delay = stk_plan_delay(&av->table);
     if (delay <= DELAY_MAX && (int)delay > decoder->has_b_frames) decoder->has_b_frames = (int)delay;
     if (result >= 0) result = avcodec_open2(decoder, codec, NULL);
@@ -67,7 +67,8 @@ static stoker_status send(struct stk_av *av, const AVPacket *packet, stoker_erro
     STK_ASSERT(result != AVERROR(EAGAIN));
     if (result < 0 && result != AVERROR_EOF) av->faults++;
     /* HEVC replaces a missing reference by grey without marking the frame; its log is the only witness. */
-    else if (av->decoder->codec_id == AV_CODEC_ID_HEVC && av->log.errors > errors) av->faults++;
+    else if (av->decoder->codec_id == AV_CODEC_ID_HEVC && av->log.errors > errors)
+        av->faults++;
     return STOKER_OK;
 }
 
@@ -113,7 +114,4 @@ stoker_status stk_av_receive(struct stk_av *av, struct stk_av_frame *out_frame, 
     return STOKER_OK;
 }
 
-uint64_t stk_av_faults(const struct stk_av *av)
-{
-    return av->faults;
-}
+uint64_t stk_av_faults(const struct stk_av *av) { return av->faults; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the FFmpeg files share: ffmpeg.c (demultiplexing), ffmpeg_decode.c (decoding) and ffmpeg_scale.c (scaling). Nobody else may
- * include FFmpeg's headers or this one.
+ * What the FFmpeg files share: ffmpeg.c (demultiplexing), ffmpeg_decode.c (decoding) and ffmpeg_scale.c (scaling).
+ * Nobody else may include FFmpeg's headers or this one.
  */
 #ifndef STK_MEDIA_FFMPEG_INTERNAL_H
 #define STK_MEDIA_FFMPEG_INTERNAL_H

@@ -2,9 +2,10 @@
  *
  * Scaling: the current frame to planar RGB at a given size, in one step.
  *
- * Planar output is asked for because swscale then uses full chroma resolution and rounding, is faster than packed output, and needs no
- * de-interleaving. Matrix and range come from the frame, each time; an untagged frame is BT.601 limited, as in the ffmpeg program.
- * The filter is bilinear, widened when shrinking (antialiased, like Pillow and torch's antialias=True).
+ * Planar output is asked for because swscale then uses full chroma resolution and rounding, is faster than packed
+ * output, and needs no de-interleaving. Matrix and range come from the frame, each time; an untagged frame is BT.601
+ * limited, as in the ffmpeg program. The filter is bilinear, widened when shrinking (antialiased, like Pillow and
+ * torch's antialias=True).
  */
 #include "media/ffmpeg_internal.h"
 
@@ -121,7 +122,8 @@ static stoker_status find_converter(struct stk_scaler *scaler, struct stk_av *av
         const char *name = av_get_pix_fmt_name(frame->format);
         oldest->used = 0;
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "cannot scale %dx%d %s to %ux%u (%s)", frame->width, frame->height,
-                        name ? name : "unknown pixels", width, height, av->log.text[0] ? av->log.text : "no reason given");
+                        name ? name : "unknown pixels", width, height,
+                        av->log.text[0] ? av->log.text : "no reason given");
     }
     oldest->key = key;
     oldest->used = ++scaler->clock;
@@ -156,7 +158,8 @@ stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, uint3
         uint8_t *planes[4] = {scaler->pixels, scaler->pixels + plane, scaler->pixels + 2 * plane, NULL}; /* G, B, R */
         const int strides[4] = {(int)stride, (int)stride, (int)stride, 0};
         const AVFrame *frame = av->frame;
-        int rows = sws_scale(context, (const uint8_t *const *)frame->data, frame->linesize, 0, frame->height, planes, strides);
+        int rows =
+            sws_scale(context, (const uint8_t *const *)frame->data, frame->linesize, 0, frame->height, planes, strides);
         if (rows < 0) status = stk_av_fail(av, rows, STOKER_ERR_CORRUPT, "cannot scale", err);
     }
     stk_av_log_leave();

@@ -23,7 +23,8 @@ static int by_pts(const void *left, const void *right)
 
 size_t stk_plan_shown(struct stk_packet *packets, size_t count, struct stk_shown *shown, bool *out_by_time)
 {
-    /* A hidden frame that shares its time with a presented one makes times ambiguous too, so all are looked at first. */
+    /* A hidden frame that shares its time with a presented one makes times ambiguous too, so all are looked at first.
+     */
     bool by_time = true;
     uint32_t key = UINT32_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -44,8 +45,9 @@ size_t stk_plan_shown(struct stk_packet *packets, size_t count, struct stk_shown
 
 uint32_t stk_plan_delay(const struct stk_packet_table *table)
 {
-    /* Walking the frames in presentation order, the frame at ordinal i can go out once its packet is in; the packets before it in decode
-     * order that are presented later are those not among the first i. Hidden packets count as presented before all others. */
+    /* Walking the frames in presentation order, the frame at ordinal i can go out once its packet is in; the packets
+     * before it in decode order that are presented later are those not among the first i. Hidden packets count as
+     * presented before all others. */
     if (!table->by_time) return 0;
     size_t hidden = table->count - table->shown_count;
     size_t delay = 0, newest = 0;
@@ -82,8 +84,8 @@ uint64_t stk_plan_uniform(uint64_t n, uint32_t wanted, uint32_t i)
     return rest2 > steps || (rest2 == steps && down % 2) ? down + 1 : down;
 }
 
-/* The last key packet from which the frame at `ordinal` can be decoded: not after it in decode order, and not presented after it (the
- * leading pictures of an open group cannot be decoded from its own key frame). */
+/* The last key packet from which the frame at `ordinal` can be decoded: not after it in decode order, and not presented
+ * after it (the leading pictures of an open group cannot be decoded from its own key frame). */
 static uint32_t start_of(const struct stk_packet_table *table, size_t ordinal)
 {
     int64_t pts = table->shown[ordinal].pts;
@@ -92,7 +94,8 @@ static uint32_t start_of(const struct stk_packet_table *table, size_t ordinal)
     return key != UINT32_MAX ? key : 0;
 }
 
-static double price(const struct stk_packet_table *table, const struct stk_plan_costs *costs, uint32_t first, uint32_t end)
+static double price(const struct stk_packet_table *table, const struct stk_plan_costs *costs, uint32_t first,
+                    uint32_t end)
 {
     double ns = 0;
     for (uint32_t packet = first; packet < end; packet++)
@@ -107,8 +110,8 @@ static int by_first(const void *left, const void *right)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-size_t stk_plan_segments(const struct stk_packet_table *table, const struct stk_plan_costs *costs, const uint64_t *ordinals,
-                         size_t ordinal_count, struct stk_segment *segments, uint8_t *needed)
+size_t stk_plan_segments(const struct stk_packet_table *table, const struct stk_plan_costs *costs,
+                         const uint64_t *ordinals, size_t ordinal_count, struct stk_segment *segments, uint8_t *needed)
 {
     memset(needed, 0, table->count);
     for (size_t i = 0; i < ordinal_count; i++) {

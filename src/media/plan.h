@@ -2,12 +2,13 @@
  *
  * Which packets to decode for which frames: pure functions over a packet table.
  *
- * A file is a list of packets in decode order. The *presented* frames are those of the packets that no edit list hides, in the order
- * of their presentation times. If those times name each frame once ("by time"), a decode may jump from key frame to key frame and skip
- * what nothing refers to; otherwise everything is decoded from the start and frames are counted.
+ * A file is a list of packets in decode order. The *presented* frames are those of the packets that no edit list hides,
+ * in the order of their presentation times. If those times name each frame once ("by time"), a decode may jump from key
+ * frame to key frame and skip what nothing refers to; otherwise everything is decoded from the start and frames are
+ * counted.
  *
- * The plan depends on the table, the wanted frames and constants only, never on learned costs (rule C1), and every plan of an undamaged
- * file gives the same pixels.
+ * The plan depends on the table, the wanted frames and constants only, never on learned costs (rule C1), and every plan
+ * of an undamaged file gives the same pixels.
  */
 #ifndef STK_MEDIA_PLAN_H
 #define STK_MEDIA_PLAN_H
@@ -44,18 +45,19 @@ struct stk_packet_table {
     bool by_time;
 };
 
-/* Fills `shown` (room for `count`) and the packets' `key`; returns how many are shown. *out_by_time: all times known, each used once. */
+/* Fills `shown` (room for `count`) and the packets' `key`; returns how many are shown. *out_by_time: all times known,
+ * each used once. */
 size_t stk_plan_shown(struct stk_packet *packets, size_t count, struct stk_shown *shown, bool *out_by_time);
 
-/* Frames that a decoder must hold back until the first can be presented: the largest number of packets before one in decode order that
- * are presented after it. */
+/* Frames that a decoder must hold back until the first can be presented: the largest number of packets before one in
+ * decode order that are presented after it. */
 uint32_t stk_plan_delay(const struct stk_packet_table *table);
 
 /* Ordinal of the frame with this time, or SIZE_MAX. */
 size_t stk_plan_find(const struct stk_packet_table *table, int64_t pts);
 
-/* The i-th of `wanted` frames of a clip of n, uniformly: rint(i*(n-1)/(wanted-1)) with ties to even, in integers. A clip with fewer
- * frames than wanted gives each once, then its last. n, wanted >= 1. */
+/* The i-th of `wanted` frames of a clip of n, uniformly: rint(i*(n-1)/(wanted-1)) with ties to even, in integers. A
+ * clip with fewer frames than wanted gives each once, then its last. n, wanted >= 1. */
 uint64_t stk_plan_uniform(uint64_t n, uint32_t wanted, uint32_t i);
 
 /* Decode packets [first, end) after a flush. */
@@ -69,9 +71,10 @@ struct stk_plan_costs {
     double pixels;                    /* of one frame */
 };
 
-/* Segments for the frames `ordinals` (ascending, no repeats, all below shown_count), by time. `segments` and `needed` have room for
- * `ordinal_count` and table->count entries; needed[packet] becomes 1 for packets whose frame is wanted. Returns the segments. */
-size_t stk_plan_segments(const struct stk_packet_table *table, const struct stk_plan_costs *costs, const uint64_t *ordinals,
-                         size_t ordinal_count, struct stk_segment *segments, uint8_t *needed);
+/* Segments for the frames `ordinals` (ascending, no repeats, all below shown_count), by time. `segments` and `needed`
+ * have room for `ordinal_count` and table->count entries; needed[packet] becomes 1 for packets whose frame is wanted.
+ * Returns the segments. */
+size_t stk_plan_segments(const struct stk_packet_table *table, const struct stk_plan_costs *costs,
+                         const uint64_t *ordinals, size_t ordinal_count, struct stk_segment *segments, uint8_t *needed);
 
 #endif

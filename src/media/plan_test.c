@@ -37,7 +37,8 @@ static void test_plan_uniform_rounds_half_to_even(void **state)
     for (uint64_t n = 1; n < 200; n++)
         for (uint32_t wanted = 1; wanted < 40; wanted++)
             for (uint32_t i = 0; i < wanted; i++) {
-                uint64_t expected = wanted == 1 ? 0 : (uint64_t)rint((double)i * (double)(n - 1) / (double)(wanted - 1));
+                uint64_t expected =
+                    wanted == 1 ? 0 : (uint64_t)rint((double)i * (double)(n - 1) / (double)(wanted - 1));
                 if (n <= wanted) expected = i < n ? i : n - 1;
                 assert_int_equal(stk_plan_uniform(n, wanted, i), expected);
             }

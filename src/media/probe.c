@@ -53,12 +53,14 @@ static stoker_status count_frames(const struct stk_file *file, uint64_t *out_fra
 stoker_status stoker_media_probe(const char *path, uint32_t flags, stoker_media_info *out_info, stoker_error *err)
 {
     if (!path || !out_info) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path and out_info must be given");
-    if (flags & ~(uint32_t)STOKER_PROBE_EXACT) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "flags %#x are not known", flags);
+    if (flags & ~(uint32_t)STOKER_PROBE_EXACT)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "flags %#x are not known", flags);
     struct stk_file file;
     stoker_media_info info;
     STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = read_info(&file, &info, err);
-    if (status == STOKER_OK && (flags & STOKER_PROBE_EXACT) && info.frames > 0) status = count_frames(&file, &info.frames, err);
+    if (status == STOKER_OK && (flags & STOKER_PROBE_EXACT) && info.frames > 0)
+        status = count_frames(&file, &info.frames, err);
     stk_file_close(&file);
     if (status < 0) {
         stk_error_context(err, "%s", path);
@@ -74,8 +76,8 @@ size_t stoker_video_sample_bytes(const stoker_video_spec *spec)
     return stk_form_init(&form, spec, NULL) == STOKER_OK ? form.sample_bytes : 0;
 }
 
-stoker_status stoker_video_read(const char *path, const stoker_video_spec *spec, void *dst, stoker_video_result *out_result,
-                                stoker_error *err)
+stoker_status stoker_video_read(const char *path, const stoker_video_spec *spec, void *dst,
+                                stoker_video_result *out_result, stoker_error *err)
 {
     struct stk_form form;
     struct stk_file file;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pixels into samples: see transform.h. The loops over a row are written so that the compiler turns them into vector code.
+ * Pixels into samples: see transform.h. The loops over a row are written so that the compiler turns them into vector
+ * code.
  */
 #include "media/transform.h"
 
@@ -16,7 +17,8 @@
 #define HAVE_WIDE 1
 #endif
 
-/* ---------------------------------------------------------------------------------------------------------------- form */
+/* ---------------------------------------------------------------------------------------------------------------- form
+ */
 
 static uint32_t bits_of(float value)
 {
@@ -37,7 +39,7 @@ uint16_t stk_half_of(float value)
     uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (size >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* from 65520 on the nearest is infinity */
-    if (size < 0x38800000u) {                                    /* subnormal: whole steps of 2^-24 */
+    if (size < 0x38800000u) {                                   /* subnormal: whole steps of 2^-24 */
         double steps = rint(fabs((double)value) * 16777216.0);
         return (uint16_t)(sign | (uint32_t)steps);
     }
@@ -48,18 +50,21 @@ uint16_t stk_half_of(float value)
 static stoker_status check_sizes(const stoker_video_spec *spec, stoker_error *err)
 {
     if (spec->frames < 1 || spec->frames > STK_SAMPLE_FRAMES_MAX)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "frames is %u, expected 1 to %u", spec->frames, STK_SAMPLE_FRAMES_MAX);
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "frames is %u, expected 1 to %u", spec->frames,
+                        STK_SAMPLE_FRAMES_MAX);
     if (spec->width < 1 || spec->width > STK_SAMPLE_SIDE_MAX || spec->height < 1 || spec->height > STK_SAMPLE_SIDE_MAX)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "size is %ux%u, expected 1 to %u pixels a side", spec->width, spec->height,
-                        STK_SAMPLE_SIDE_MAX);
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "size is %ux%u, expected 1 to %u pixels a side", spec->width,
+                        spec->height, STK_SAMPLE_SIDE_MAX);
     return STOKER_OK;
 }
 
 static stoker_status check_choices(const stoker_video_spec *spec, stoker_error *err)
 {
-    if (spec->dtype != STOKER_DTYPE_DEFAULT && spec->dtype != STOKER_DTYPE_UINT8 && spec->dtype != STOKER_DTYPE_FLOAT16 &&
-        spec->dtype != STOKER_DTYPE_BFLOAT16 && spec->dtype != STOKER_DTYPE_FLOAT32)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "dtype %d is none of uint8, float16, bfloat16, float32", (int)spec->dtype);
+    if (spec->dtype != STOKER_DTYPE_DEFAULT && spec->dtype != STOKER_DTYPE_UINT8 &&
+        spec->dtype != STOKER_DTYPE_FLOAT16 && spec->dtype != STOKER_DTYPE_BFLOAT16 &&
+        spec->dtype != STOKER_DTYPE_FLOAT32)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "dtype %d is none of uint8, float16, bfloat16, float32",
+                        (int)spec->dtype);
     if ((unsigned)spec->layout > STOKER_LAYOUT_THWC)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "layout %d is none of TCHW, CTHW, THWC", (int)spec->layout);
     if ((unsigned)spec->resize > STOKER_RESIZE_EXACT)
@@ -75,7 +80,8 @@ static stoker_status check_values(const stoker_video_spec *spec, int is_float, s
 {
     for (int c = 0; c < 3; c++) {
         if (!isfinite(spec->mean[c]) || !isfinite(spec->std[c]) || spec->std[c] < 0)
-            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "mean %g and std %g of channel %d: expected finite, std not negative",
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                            "mean %g and std %g of channel %d: expected finite, std not negative",
                             (double)spec->mean[c], (double)spec->std[c], c);
         if (!is_float && (spec->mean[c] != 0 || spec->std[c] != 0))
             return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "mean and std need a floating-point dtype, not uint8");
@@ -100,7 +106,8 @@ stoker_status stk_form_init(struct stk_form *form, const stoker_video_spec *spec
 {
     if (!spec) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "no form is given");
     if (spec->struct_size != sizeof *spec)
-        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "the form has %u bytes, this library knows %zu", spec->struct_size, sizeof *spec);
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "the form has %u bytes, this library knows %zu", spec->struct_size,
+                        sizeof *spec);
     STK_TRY(check_sizes(spec, err));
     STK_TRY(check_choices(spec, err));
     memset(form, 0, sizeof *form);
@@ -113,14 +120,15 @@ stoker_status stk_form_init(struct stk_form *form, const stoker_video_spec *spec
     size_t pixels, values, bytes;
     if (!stk_mul_size(form->width, form->height, &pixels) || !stk_mul_size(pixels, (size_t)3 * form->frames, &values) ||
         !stk_mul_size(values, form->value_bytes, &bytes) || bytes > STK_SAMPLE_BYTES_MAX)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "%u frames of %ux%u are more than %llu bytes", form->frames, form->width,
-                        form->height, (unsigned long long)STK_SAMPLE_BYTES_MAX);
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "%u frames of %ux%u are more than %llu bytes", form->frames,
+                        form->width, form->height, (unsigned long long)STK_SAMPLE_BYTES_MAX);
     form->sample_bytes = bytes;
     fill_tables(form, spec);
     return STOKER_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- fit */
+/* ---------------------------------------------------------------------------------------------------------------- fit
+ */
 
 /* Half of an even or odd surplus, ties to even, as Python's round() does in the public processors. */
 static uint32_t half_even(uint32_t surplus)
@@ -129,16 +137,18 @@ static uint32_t half_even(uint32_t surplus)
     return surplus % 2 && half % 2 ? half + 1 : half;
 }
 
-struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height, int32_t rotation,
-                               uint32_t width, uint32_t height)
+struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height,
+                               int32_t rotation, uint32_t width, uint32_t height)
 {
     int turned = rotation == 90 || rotation == 270;
     uint64_t w = turned ? picture_height : picture_width, h = turned ? picture_width : picture_height; /* as seen */
     uint64_t scaled_width = width, scaled_height = height;
     if (resize == STOKER_RESIZE_SHORT_SIDE_CROP) {
         /* The long side is cut to whole pixels, as the public processors do. */
-        if (w * height >= h * width) scaled_width = w * height / h;
-        else scaled_height = h * width / w;
+        if (w * height >= h * width)
+            scaled_width = w * height / h;
+        else
+            scaled_height = h * width / w;
         if (scaled_width < width) scaled_width = width;
         if (scaled_height < height) scaled_height = height;
     }
@@ -153,22 +163,25 @@ struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width
 /* Sources are read along their lines, in blocks that stay in the cache. */
 #define ROTATE_BLOCK 32u
 
-static void rotate_block(const uint8_t *from, size_t from_stride, uint32_t width, uint32_t height, int32_t rotation, uint8_t *to,
-                         size_t to_stride, uint32_t x0, uint32_t y0)
+static void rotate_block(const uint8_t *from, size_t from_stride, uint32_t width, uint32_t height, int32_t rotation,
+                         uint8_t *to, size_t to_stride, uint32_t x0, uint32_t y0)
 {
     uint32_t x1 = x0 + ROTATE_BLOCK < width ? x0 + ROTATE_BLOCK : width;
     uint32_t y1 = y0 + ROTATE_BLOCK < height ? y0 + ROTATE_BLOCK : height;
     for (uint32_t y = y0; y < y1; y++)
         for (uint32_t x = x0; x < x1; x++) {
             uint8_t value = from[y * from_stride + x];
-            if (rotation == 90) to[x * to_stride + (height - 1 - y)] = value;
-            else if (rotation == 180) to[(height - 1 - y) * to_stride + (width - 1 - x)] = value;
-            else to[(width - 1 - x) * to_stride + y] = value;
+            if (rotation == 90)
+                to[x * to_stride + (height - 1 - y)] = value;
+            else if (rotation == 180)
+                to[(height - 1 - y) * to_stride + (width - 1 - x)] = value;
+            else
+                to[(width - 1 - x) * to_stride + y] = value;
         }
 }
 
-void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, uint32_t height, int32_t rotation, uint8_t *to,
-                      size_t to_stride)
+void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, uint32_t height, int32_t rotation,
+                      uint8_t *to, size_t to_stride)
 {
     STK_ASSERT(rotation == 90 || rotation == 180 || rotation == 270);
     for (uint32_t y = 0; y < height; y += ROTATE_BLOCK)
@@ -176,10 +189,11 @@ void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, u
             rotate_block(from, from_stride, width, height, rotation, to, to_stride, x, y);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- store */
+/* ----------------------------------------------------------------------------------------------------------------
+ * store */
 
-static inline __attribute__((always_inline)) void floats_loop(const uint8_t *restrict in, float *restrict out, size_t count,
-                                                              float scale, float offset)
+static inline __attribute__((always_inline)) void floats_loop(const uint8_t *restrict in, float *restrict out,
+                                                              size_t count, float scale, float offset)
 {
     for (size_t i = 0; i < count; i++) out[i] = (float)in[i] * scale + offset;
 }
@@ -236,7 +250,8 @@ static void store_pixels(const struct stk_form *form, const uint8_t *restrict r,
     case 2: {
         uint16_t *restrict out = (uint16_t *)dst + index;
         for (size_t i = 0; i < count; i++)
-            out[3 * i] = form->table[0][r[i]], out[3 * i + 1] = form->table[1][g[i]], out[3 * i + 2] = form->table[2][b[i]];
+            out[3 * i] = form->table[0][r[i]], out[3 * i + 1] = form->table[1][g[i]],
+                    out[3 * i + 2] = form->table[2][b[i]];
         break;
     }
     default: {

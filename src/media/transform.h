@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From scaled planar RGB to a sample: which size to scale to, the crop, rotation, value conversion and layout, written straight into
- * the destination. Everything that depends on the form alone is computed once.
+ * From scaled planar RGB to a sample: which size to scale to, the crop, rotation, value conversion and layout, written
+ * straight into the destination. Everything that depends on the form alone is computed once.
  *
  * Values: uint8 as they are; else x*a + b in float32 (a = 1/(255*std), b = -mean/std), then rounded to nearest even.
  */
@@ -34,8 +34,8 @@ struct stk_fit {
     uint32_t scaled_width, scaled_height; /* before rotation */
     uint32_t crop_x, crop_y;              /* after rotation */
 };
-struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height, int32_t rotation,
-                               uint32_t width, uint32_t height);
+struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height,
+                               int32_t rotation, uint32_t width, uint32_t height);
 
 struct stk_planes {
     const uint8_t *rgb[3];
@@ -43,8 +43,8 @@ struct stk_planes {
 };
 
 /* Rotates one plane of width x height clockwise by 90, 180 or 270 degrees. */
-void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, uint32_t height, int32_t rotation, uint8_t *to,
-                      size_t to_stride);
+void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, uint32_t height, int32_t rotation,
+                      uint8_t *to, size_t to_stride);
 
 /* Writes the form's width x height pixels at `planes` as frame `position` of the sample at `dst`. */
 void stk_form_store(const struct stk_form *form, const struct stk_planes *planes, void *dst, uint32_t position);

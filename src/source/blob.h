@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing and reading the little-endian blobs that describe sources. The reader never goes past the end: a value that does not fit makes
- * it fail for good, and the caller asks once at the end.
+ * Writing and reading the little-endian blobs that describe sources. The reader never goes past the end: a value that
+ * does not fit makes it fail for good, and the caller asks once at the end.
  */
 #ifndef STK_SOURCE_BLOB_H
 #define STK_SOURCE_BLOB_H

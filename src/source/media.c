@@ -2,9 +2,10 @@
  *
  * Native video sources: a list of files and one form.
  *
- * The blob (little-endian): header of 16 bytes; form of 72 bytes; count (8); text size (8); then `count` entries of 24 bytes {offset of the
- * path in the text, size of the file, its modification time}; then the paths, absolute, each ended by a zero byte. Size and time 0
- * mean that there was no file when the source was made. Everything is checked once, at open; later reads index without checks.
+ * The blob (little-endian): header of 16 bytes; form of 72 bytes; count (8); text size (8); then `count` entries of 24
+ * bytes {offset of the path in the text, size of the file, its modification time}; then the paths, absolute, each ended
+ * by a zero byte. Size and time 0 mean that there was no file when the source was made. Everything is checked once, at
+ * open; later reads index without checks.
  *
  * Docs: docs/reference/source-blobs.md.
  */
@@ -54,7 +55,8 @@ struct media_source {
     uint32_t *known_frames; /* one entry a file, 0: unknown; made when the first damaged file is met */
 };
 
-/* ---------------------------------------------------------------------------------------------------------------- blob */
+/* ---------------------------------------------------------------------------------------------------------------- blob
+ */
 
 static uint32_t float_bits(float value)
 {
@@ -72,8 +74,13 @@ static float bits_float(uint32_t bits)
 
 static void put_form(uint8_t *at, const stoker_video_spec *spec)
 {
-    const uint32_t words[7] = {spec->frames, spec->width, spec->height, (uint32_t)spec->dtype, (uint32_t)spec->layout,
-                               (uint32_t)spec->resize, (uint32_t)spec->short_clip};
+    const uint32_t words[7] = {spec->frames,
+                               spec->width,
+                               spec->height,
+                               (uint32_t)spec->dtype,
+                               (uint32_t)spec->layout,
+                               (uint32_t)spec->resize,
+                               (uint32_t)spec->short_clip};
     uint64_t damaged_bits;
     memcpy(&damaged_bits, &spec->damaged_max, sizeof damaged_bits);
     memset(at, 0, FORM_BYTES);
@@ -102,32 +109,36 @@ static void get_form(const uint8_t *at, stoker_video_spec *spec)
     memcpy(&spec->damaged_max, &damaged_bits, sizeof damaged_bits);
 }
 
-static stoker_status check_entries(const uint8_t *blob, uint64_t count, const uint8_t *text, uint64_t text_size, stoker_error *err)
+static stoker_status check_entries(const uint8_t *blob, uint64_t count, const uint8_t *text, uint64_t text_size,
+                                   stoker_error *err)
 {
     uint64_t expected = 0; /* paths follow each other without gaps, so that equal lists have equal blobs */
     for (uint64_t i = 0; i < count; i++) {
         size_t at = ENTRIES_AT + (size_t)i * ENTRY_BYTES;
         uint64_t offset = stk_blob_get64(blob + at);
         if (offset != expected || offset >= text_size)
-            return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: path offset at %zu is %llu, expected %llu below %llu", at,
+            return stk_fail(err, STOKER_ERR_CORRUPT,
+                            "source blob: path offset at %zu is %llu, expected %llu below %llu", at,
                             (unsigned long long)offset, (unsigned long long)expected, (unsigned long long)text_size);
         const uint8_t *end = memchr(text + offset, 0, (size_t)(text_size - offset));
         size_t length = end ? (size_t)(end - (text + offset)) : 0;
         if (!end || length == 0 || length > PATH_BYTES_MAX)
-            return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: path %llu at text offset %llu has no end within %u bytes",
+            return stk_fail(err, STOKER_ERR_CORRUPT,
+                            "source blob: path %llu at text offset %llu has no end within %u bytes",
                             (unsigned long long)i, (unsigned long long)offset, PATH_BYTES_MAX);
         expected = offset + length + 1;
     }
     if (expected != text_size)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: the paths end at %llu, the text at %llu", (unsigned long long)expected,
-                        (unsigned long long)text_size);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: the paths end at %llu, the text at %llu",
+                        (unsigned long long)expected, (unsigned long long)text_size);
     return STOKER_OK;
 }
 
 static stoker_status check_blob(const uint8_t *blob, size_t size, struct stk_form *form, stoker_error *err)
 {
     STK_TRY(stk_source_check_header(blob, size, MAGIC, VERSION, err));
-    if (size < ENTRIES_AT) return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, expected at least %u", size, ENTRIES_AT);
+    if (size < ENTRIES_AT)
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, expected at least %u", size, ENTRIES_AT);
     stoker_video_spec spec;
     get_form(blob + FORM_AT, &spec);
     if (stk_form_init(form, &spec, err) < 0) {
@@ -139,7 +150,8 @@ static stoker_status check_blob(const uint8_t *blob, size_t size, struct stk_for
     size_t table, needed;
     if (!stk_mul_size((size_t)count, ENTRY_BYTES, &table) || !stk_add_size(table, ENTRIES_AT, &needed) ||
         !stk_add_size(needed, (size_t)text_size, &needed) || needed != size)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %llu files at offset %u and %llu bytes of paths do not fill %zu bytes",
+        return stk_fail(err, STOKER_ERR_CORRUPT,
+                        "source blob: %llu files at offset %u and %llu bytes of paths do not fill %zu bytes",
                         (unsigned long long)count, COUNT_AT, (unsigned long long)text_size, size);
     return check_entries(blob, count, blob + ENTRIES_AT + table, text_size, err);
 }
@@ -150,7 +162,8 @@ stoker_status stk_media_source_check(const uint8_t *blob, size_t size, stoker_er
     return check_blob(blob, size, &form, err);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- create */
+/* ----------------------------------------------------------------------------------------------------------------
+ * create */
 
 /* Workers run elsewhere: relative paths are made absolute here. */
 static stoker_status get_folder(char *folder, size_t size, stoker_error *err)
@@ -159,7 +172,8 @@ static stoker_status get_folder(char *folder, size_t size, stoker_error *err)
     return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot read the name of the working directory");
 }
 
-static stoker_status measure_paths(const stoker_path_list *list, const char *folder, size_t *out_text_size, stoker_error *err)
+static stoker_status measure_paths(const stoker_path_list *list, const char *folder, size_t *out_text_size,
+                                   stoker_error *err)
 {
     size_t total = 0, folder_size = strlen(folder);
     for (size_t i = 0; i < list->count; i++) {
@@ -167,9 +181,10 @@ static stoker_status measure_paths(const stoker_path_list *list, const char *fol
         if (!path || !path[0]) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path %zu is empty", i);
         size_t length = strlen(path) + (path[0] == '/' ? 0 : folder_size + 1);
         if (length > PATH_BYTES_MAX)
-            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path %zu has %zu bytes, expected at most %u: '%.80s...'", i, length,
-                            PATH_BYTES_MAX, path);
-        if (!stk_add_size(total, length + 1, &total)) return stk_fail(err, STOKER_ERR_LIMIT, "the list of paths is too large");
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path %zu has %zu bytes, expected at most %u: '%.80s...'",
+                            i, length, PATH_BYTES_MAX, path);
+        if (!stk_add_size(total, length + 1, &total))
+            return stk_fail(err, STOKER_ERR_LIMIT, "the list of paths is too large");
     }
     *out_text_size = total;
     return STOKER_OK;
@@ -206,7 +221,8 @@ static void put_entries(uint8_t *blob, const stoker_path_list *list, const char 
     }
 }
 
-static stoker_status make_blob(const stoker_path_list *list, const stoker_video_spec *spec, int *out_fd, stoker_error *err)
+static stoker_status make_blob(const stoker_path_list *list, const stoker_video_spec *spec, int *out_fd,
+                               stoker_error *err)
 {
     char folder[PATH_BYTES_MAX + 1];
     size_t text_size = 0, table = 0, size = 0;
@@ -215,7 +231,8 @@ static stoker_status make_blob(const stoker_path_list *list, const stoker_video_
     if (!stk_mul_size(list->count, ENTRY_BYTES, &table) || !stk_add_size(table, text_size + ENTRIES_AT, &size))
         return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);
     uint8_t *blob = malloc(size);
-    if (!blob) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a list of %zu paths (%zu bytes)", list->count, size);
+    if (!blob)
+        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a list of %zu paths (%zu bytes)", list->count, size);
     stk_source_put_header(blob, MAGIC, VERSION, size);
     put_form(blob + FORM_AT, spec);
     stk_blob_put64(blob + COUNT_AT, list->count);
@@ -226,8 +243,8 @@ static stoker_status make_blob(const stoker_path_list *list, const stoker_video_
     return status;
 }
 
-stoker_status stoker_source_create_video(const stoker_path_list *list, const stoker_video_spec *spec, stoker_source **out_source,
-                                         stoker_error *err)
+stoker_status stoker_source_create_video(const stoker_path_list *list, const stoker_video_spec *spec,
+                                         stoker_source **out_source, stoker_error *err)
 {
     struct stk_form form;
     int fd = -1;
@@ -238,7 +255,8 @@ stoker_status stoker_source_create_video(const stoker_path_list *list, const sto
     return stk_media_source_open(fd, -1, out_source, err);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- use */
+/* ---------------------------------------------------------------------------------------------------------------- use
+ */
 
 static const struct media_source *of(const struct stoker_source *source)
 {
@@ -246,12 +264,10 @@ static const struct media_source *of(const struct stoker_source *source)
     return (const struct media_source *)source;
 }
 
-static uint64_t count_files(const struct stoker_source *source)
-{
-    return of(source)->count;
-}
+static uint64_t count_files(const struct stoker_source *source) { return of(source)->count; }
 
-static stoker_status describe_file(const struct stoker_source *source, uint64_t id, stoker_descriptor *out, stoker_error *err)
+static stoker_status describe_file(const struct stoker_source *source, uint64_t id, stoker_descriptor *out,
+                                   stoker_error *err)
 {
     (void)err; /* the id was checked: nothing can fail */
     const struct media_source *media = of(source);
@@ -284,7 +300,8 @@ static void release_decoder(struct media_source *media, uint64_t id, struct stk_
     stk_mutex_lock(media->lock);
     bool first = remember && !media->known_frames;
     stk_mutex_unlock(media->lock);
-    /* Made outside the lock; dropped if another thread was quicker. Without memory for it the damage is just found again. */
+    /* Made outside the lock; dropped if another thread was quicker. Without memory for it the damage is just found
+     * again. */
     uint32_t *fresh = first ? calloc((size_t)media->count, sizeof *fresh) : NULL;
 
     stk_mutex_lock(media->lock);
@@ -309,13 +326,14 @@ static stoker_status check_facts(const stoker_descriptor *sample, const struct s
         return stk_fail(err, STOKER_ERR_MISMATCH, "the file has %llu bytes, it had %llu when the source was made",
                         (unsigned long long)file->size, (unsigned long long)sample->bytes);
     if (sample->mtime_ns != file->mtime_ns)
-        return stk_fail(err, STOKER_ERR_MISMATCH, "the file was changed at %lld ns, it was of %lld ns when the source was made",
+        return stk_fail(err, STOKER_ERR_MISMATCH,
+                        "the file was changed at %lld ns, it was of %lld ns when the source was made",
                         (long long)file->mtime_ns, (long long)sample->mtime_ns);
     return STOKER_OK;
 }
 
-static stoker_status decode_file(struct media_source *media, const stoker_descriptor *sample, void *dst, struct stk_made *out_made,
-                                 stoker_error *err)
+static stoker_status decode_file(struct media_source *media, const stoker_descriptor *sample, void *dst,
+                                 struct stk_made *out_made, stoker_error *err)
 {
     struct stk_file file;
     stoker_video_result result;
@@ -337,8 +355,8 @@ static stoker_status decode_file(struct media_source *media, const stoker_descri
     return STOKER_OK;
 }
 
-static stoker_status materialise_file(const struct stoker_source *source, uint64_t id, void *dst, struct stk_made *out_made,
-                                      stoker_error *err)
+static stoker_status materialise_file(const struct stoker_source *source, uint64_t id, void *dst,
+                                      struct stk_made *out_made, stoker_error *err)
 {
     stoker_descriptor sample;
     STK_TRY(describe_file(source, id, &sample, err));

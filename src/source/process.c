@@ -2,9 +2,9 @@
  *
  * Sources that are served by processes of another language: how to start their template, and the dataset that it loads.
  *
- * The blob (little-endian): header of 16 bytes; number of samples (8); number of arguments (4) and of environment entries (4); then their
- * texts and the working directory (empty: none), each ended by a zero byte, in this order. The payload is a blob of its own, whose bytes
- * mean nothing here.
+ * The blob (little-endian): header of 16 bytes; number of samples (8); number of arguments (4) and of environment
+ * entries (4); then their texts and the working directory (empty: none), each ended by a zero byte, in this order. The
+ * payload is a blob of its own, whose bytes mean nothing here.
  *
  * Docs: docs/reference/source-blobs.md.
  */
@@ -37,29 +37,35 @@ struct process_source {
     const char *cwd;           /* NULL: none */
 };
 
-/* ---------------------------------------------------------------------------------------------------------------- blob */
+/* ---------------------------------------------------------------------------------------------------------------- blob
+ */
 
 static stoker_status check_blob(const uint8_t *blob, size_t size, stoker_error *err)
 {
     STK_TRY(stk_source_check_header(blob, size, MAGIC, VERSION, err));
     if (size < TEXT_AT || size - TEXT_AT > TEXT_BYTES_MAX)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, expected %u to %zu", size, TEXT_AT, TEXT_AT + TEXT_BYTES_MAX);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, expected %u to %zu", size, TEXT_AT,
+                        TEXT_AT + TEXT_BYTES_MAX);
     uint32_t arguments = stk_blob_get32(blob + ARGUMENTS_AT), entries = stk_blob_get32(blob + ENTRIES_AT);
     if (arguments < 1 || arguments > ARGUMENTS_MAX)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %u arguments at offset %u, expected 1 to %u", arguments, ARGUMENTS_AT,
-                        ARGUMENTS_MAX);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %u arguments at offset %u, expected 1 to %u", arguments,
+                        ARGUMENTS_AT, ARGUMENTS_MAX);
     if (entries > ENTRIES_MAX)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %u environment entries at offset %u, expected at most %u", entries,
-                        ENTRIES_AT, ENTRIES_MAX);
+        return stk_fail(err, STOKER_ERR_CORRUPT,
+                        "source blob: %u environment entries at offset %u, expected at most %u", entries, ENTRIES_AT,
+                        ENTRIES_MAX);
     const uint8_t *at = blob + TEXT_AT, *end = blob + size;
     for (uint32_t i = 0; i < arguments + entries + 1; i++) {
         const uint8_t *zero = memchr(at, 0, (size_t)(end - at));
-        if (!zero) return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: text %u at offset %zu has no end", i, (size_t)(at - blob));
+        if (!zero)
+            return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: text %u at offset %zu has no end", i,
+                            (size_t)(at - blob));
         if (i == 0 && zero == at) return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: the program's name is empty");
         at = zero + 1;
     }
     if (at != end)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: the texts end at offset %zu of %zu", (size_t)(at - blob), size);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: the texts end at offset %zu of %zu", (size_t)(at - blob),
+                        size);
     return STOKER_OK;
 }
 
@@ -92,10 +98,12 @@ static stoker_status make_blob(const stoker_process_spec *spec, int *out_fd, sto
     uint32_t arguments = 0, entries = 0;
     const char *cwd[] = {spec->cwd ? spec->cwd : ""};
     size_t size = TEXT_AT + list_size(spec->argv, &arguments) + list_size(spec->envp, &entries) + strlen(cwd[0]) + 1;
-    if (arguments < 1 || arguments > ARGUMENTS_MAX || entries > ENTRIES_MAX || size - TEXT_AT > TEXT_BYTES_MAX || !spec->argv[0][0])
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "%u arguments and %u environment entries of %zu bytes: expected 1 to %u, "
-                        "at most %u, at most %zu, and a program name", arguments, entries, size - TEXT_AT, ARGUMENTS_MAX, ENTRIES_MAX,
-                        TEXT_BYTES_MAX);
+    if (arguments < 1 || arguments > ARGUMENTS_MAX || entries > ENTRIES_MAX || size - TEXT_AT > TEXT_BYTES_MAX ||
+        !spec->argv[0][0])
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                        "%u arguments and %u environment entries of %zu bytes: expected 1 to %u, "
+                        "at most %u, at most %zu, and a program name",
+                        arguments, entries, size - TEXT_AT, ARGUMENTS_MAX, ENTRIES_MAX, TEXT_BYTES_MAX);
     uint8_t *blob = malloc(size);
     if (!blob) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for %zu bytes", size);
     stk_source_put_header(blob, MAGIC, VERSION, size);
@@ -111,7 +119,8 @@ static stoker_status make_blob(const stoker_process_spec *spec, int *out_fd, sto
     return status;
 }
 
-stoker_status stoker_source_create_process(const stoker_process_spec *spec, stoker_source **out_source, stoker_error *err)
+stoker_status stoker_source_create_process(const stoker_process_spec *spec, stoker_source **out_source,
+                                           stoker_error *err)
 {
     if (!spec || !out_source || !spec->argv || (spec->payload_size && !spec->payload))
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "spec, its argv and out_source must be given");
@@ -126,7 +135,8 @@ stoker_status stoker_source_create_process(const stoker_process_spec *spec, stok
     return stk_process_source_open(blob_fd, payload_fd, out_source, err);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- use */
+/* ---------------------------------------------------------------------------------------------------------------- use
+ */
 
 static const struct process_source *of(const struct stoker_source *source)
 {
@@ -134,19 +144,17 @@ static const struct process_source *of(const struct stoker_source *source)
     return (const struct process_source *)source;
 }
 
-static uint64_t count_samples(const struct stoker_source *source)
-{
-    return of(source)->count;
-}
+static uint64_t count_samples(const struct stoker_source *source) { return of(source)->count; }
 
-static stoker_status describe_nothing(const struct stoker_source *source, uint64_t id, stoker_descriptor *out, stoker_error *err)
+static stoker_status describe_nothing(const struct stoker_source *source, uint64_t id, stoker_descriptor *out,
+                                      stoker_error *err)
 {
     (void)source, (void)id, (void)out;
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are not known before they are made");
 }
 
-static stoker_status materialise_nothing(const struct stoker_source *source, uint64_t id, void *dst, struct stk_made *out_made,
-                                         stoker_error *err)
+static stoker_status materialise_nothing(const struct stoker_source *source, uint64_t id, void *dst,
+                                         struct stk_made *out_made, stoker_error *err)
 {
     (void)source, (void)id, (void)dst, (void)out_made;
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are made by its own processes");
@@ -199,7 +207,8 @@ stoker_status stk_process_source_open(int blob_fd, int payload_fd, struct stoker
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     }
     stoker_status status = stk_source_init(&process->base, &process_ops, STK_SOURCE_PROCESS, blob_fd, payload_fd, err);
-    if (status == STOKER_OK && payload_fd < 0) status = stk_fail(err, STOKER_ERR_CORRUPT, "a process source came without its payload");
+    if (status == STOKER_OK && payload_fd < 0)
+        status = stk_fail(err, STOKER_ERR_CORRUPT, "a process source came without its payload");
     if (status == STOKER_OK) status = stk_shmem_blob_map(blob_fd, &blob, &process->blob_size, err);
     if (status == STOKER_OK) {
         process->blob = blob;
@@ -213,7 +222,8 @@ stoker_status stk_process_source_open(int blob_fd, int payload_fd, struct stoker
     return STOKER_OK;
 }
 
-stoker_status stk_process_source_view(const struct stoker_source *source, struct stk_process_source *out, stoker_error *err)
+stoker_status stk_process_source_view(const struct stoker_source *source, struct stk_process_source *out,
+                                      stoker_error *err)
 {
     (void)err; /* everything was checked at open */
     const struct process_source *process = of(source);

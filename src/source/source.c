@@ -26,8 +26,8 @@ static stoker_status digest_fd(int fd, uint8_t out[32], stoker_error *err)
     return STOKER_OK;
 }
 
-stoker_status stk_source_init(struct stoker_source *source, const struct stk_source_ops *ops, enum stk_source_kind kind, int blob_fd,
-                              int payload_fd, stoker_error *err)
+stoker_status stk_source_init(struct stoker_source *source, const struct stk_source_ops *ops, enum stk_source_kind kind,
+                              int blob_fd, int payload_fd, stoker_error *err)
 {
     source->ops = ops;
     source->kind = kind;
@@ -59,22 +59,26 @@ void stk_source_put_header(uint8_t *blob, uint32_t magic, uint32_t version, uint
     stk_blob_put64(blob + 8, size);
 }
 
-stoker_status stk_source_check_header(const uint8_t *blob, size_t size, uint32_t magic, uint32_t version, stoker_error *err)
+stoker_status stk_source_check_header(const uint8_t *blob, size_t size, uint32_t magic, uint32_t version,
+                                      stoker_error *err)
 {
     if (size < STK_BLOB_HEADER_BYTES)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, the header alone has %u", size, STK_BLOB_HEADER_BYTES);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, the header alone has %u", size,
+                        STK_BLOB_HEADER_BYTES);
     if (stk_blob_get32(blob) != magic)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: magic at offset 0 is %#x, expected %#x", stk_blob_get32(blob), magic);
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: magic at offset 0 is %#x, expected %#x",
+                        stk_blob_get32(blob), magic);
     if (stk_blob_get32(blob + 4) != version)
-        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "source blob: version %u, expected %u", stk_blob_get32(blob + 4), version);
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "source blob: version %u, expected %u", stk_blob_get32(blob + 4),
+                        version);
     if (stk_blob_get64(blob + 8) != size)
         return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: size at offset 8 is %llu, the blob has %zu bytes",
                         (unsigned long long)stk_blob_get64(blob + 8), size);
     return STOKER_OK;
 }
 
-stoker_status stk_source_open_blob(enum stk_source_kind kind, int blob_fd, int payload_fd, struct stoker_source **out_source,
-                                   stoker_error *err)
+stoker_status stk_source_open_blob(enum stk_source_kind kind, int blob_fd, int payload_fd,
+                                   struct stoker_source **out_source, stoker_error *err)
 {
     switch (kind) {
     case STK_SOURCE_MEDIA: return stk_media_source_open(blob_fd, payload_fd, out_source, err);
@@ -85,18 +89,20 @@ stoker_status stk_source_open_blob(enum stk_source_kind kind, int blob_fd, int p
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "source kind %d is not known", (int)kind);
 }
 
-stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out, stoker_error *err)
+stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out,
+                                stoker_error *err)
 {
     stoker_descriptor sample;
     if (n < 1 || n > STK_BATCH_SAMPLES_MAX)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a batch of %llu samples, expected 1 to %u", (unsigned long long)n,
-                        STK_BATCH_SAMPLES_MAX);
-    if (stoker_source_count(source) == 0) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the source has no samples");
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a batch of %llu samples, expected 1 to %u",
+                        (unsigned long long)n, STK_BATCH_SAMPLES_MAX);
+    if (stoker_source_count(source) == 0)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the source has no samples");
     STK_TRY(source->ops->describe(source, 0, &sample, err));
     size_t total;
     if (!stk_mul_size((size_t)n, (size_t)sample.sample_bytes, &total))
-        return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu bytes is too large", (unsigned long long)n,
-                        (unsigned long long)sample.sample_bytes);
+        return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu bytes is too large",
+                        (unsigned long long)n, (unsigned long long)sample.sample_bytes);
     STK_ASSERT(sample.ndim < STK_DIMS_MAX);
     memset(out, 0, sizeof *out);
     out->leaf_count = 1;
@@ -118,22 +124,21 @@ stoker_status stk_source_process(const struct stoker_source *source, struct stk_
     return stk_process_source_view(source, out, err);
 }
 
-uint64_t stoker_source_count(const stoker_source *source)
-{
-    return source ? source->ops->count(source) : 0;
-}
+uint64_t stoker_source_count(const stoker_source *source) { return source ? source->ops->count(source) : 0; }
 
 static stoker_status check_id(const stoker_source *source, uint64_t id, stoker_error *err)
 {
     uint64_t count = source->ops->count(source);
     if (id < count) return STOKER_OK;
-    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "sample %llu is asked for, the source has %llu", (unsigned long long)id,
-                    (unsigned long long)count);
+    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "sample %llu is asked for, the source has %llu",
+                    (unsigned long long)id, (unsigned long long)count);
 }
 
-stoker_status stoker_source_describe(const stoker_source *source, uint64_t id, stoker_descriptor *out_descriptor, stoker_error *err)
+stoker_status stoker_source_describe(const stoker_source *source, uint64_t id, stoker_descriptor *out_descriptor,
+                                     stoker_error *err)
 {
-    if (!source || !out_descriptor) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source and out_descriptor must be given");
+    if (!source || !out_descriptor)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source and out_descriptor must be given");
     if (source->kind == STK_SOURCE_PROCESS)
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are not known before they are made");
     STK_TRY(check_id(source, id, err));

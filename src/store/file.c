@@ -21,7 +21,8 @@ static int64_t mtime_of(const struct stat *facts)
 
 stoker_status stk_file_open(const char *path, struct stk_file *out_file, stoker_error *err)
 {
-    /* O_NONBLOCK: opening a pipe without a writer would block before its kind can be seen. It has no effect on regular files. */
+    /* O_NONBLOCK: opening a pipe without a writer would block before its kind can be seen. It has no effect on regular
+     * files. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         int os_error = errno;
@@ -57,14 +58,15 @@ stoker_status stk_file_read(const struct stk_file *file, uint64_t offset, void *
 {
     uint8_t *to = out;
     size_t done = 0;
-    if (offset > INT64_MAX - size) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "offset %llu is past any file",
-                                                   (unsigned long long)offset);
+    if (offset > INT64_MAX - size)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "offset %llu is past any file", (unsigned long long)offset);
     while (done < size) {
         size_t part = size - done < READ_BYTES_MAX ? size - done : READ_BYTES_MAX;
         ssize_t got = pread(file->fd, to + done, part, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot read %zu bytes at offset %llu", part,
-                                        (unsigned long long)(offset + done));
+        if (got < 0)
+            return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot read %zu bytes at offset %llu", part,
+                               (unsigned long long)(offset + done));
         if (got == 0) break;
         done += (size_t)got;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One local file, read by position. The size and the modification time come from the opened descriptor, so that they belong to the
- * bytes that are read, whatever happens to the name meanwhile. Only regular files are opened: a pipe or a device could block for ever.
+ * One local file, read by position. The size and the modification time come from the opened descriptor, so that they
+ * belong to the bytes that are read, whatever happens to the name meanwhile. Only regular files are opened: a pipe or a
+ * device could block for ever.
  */
 #ifndef STK_STORE_FILE_H
 #define STK_STORE_FILE_H
@@ -17,7 +18,8 @@ struct stk_file {
     int64_t mtime_ns;
 };
 
-/* Opens for reading and fills *out_file. NOT_FOUND, UNSUPPORTED (not a regular file), IO; the message names the path. */
+/* Opens for reading and fills *out_file. NOT_FOUND, UNSUPPORTED (not a regular file), IO; the message names the path.
+ */
 stoker_status stk_file_open(const char *path, struct stk_file *out_file, stoker_error *err);
 void stk_file_close(struct stk_file *file); /* NULL and closed files allowed */
 

@@ -14,10 +14,7 @@
 
 static char folder[64];
 
-static void path_in(char *out, size_t size, const char *name)
-{
-    (void)snprintf(out, size, "%s/%s", folder, name);
-}
+static void path_in(char *out, size_t size, const char *name) { (void)snprintf(out, size, "%s/%s", folder, name); }
 
 static int make_folder(void **state)
 {
