@@ -98,6 +98,13 @@ static int middle_main(void *argument)
     return 0; /* glibc's clone ends the process without any handler of the program */
 }
 
+/* ThreadSanitizer's clone() takes the child for a fork and switches checking off in it, and so in the parent, whose
+ * memory it shares; glibc's other name for the function passes it by. */
+#ifdef __SANITIZE_THREAD__
+int __clone(int (*run)(void *), void *stack, int flags, void *argument, ...);
+#define clone __clone
+#endif
+
 /* Without an exit signal the middle process is no child that the program's own wait() or SIGCHLD handler could meet. */
 static void spawn_detached(struct order *order)
 {
@@ -171,7 +178,7 @@ static stoker_status fail_spawn(const struct stk_spawn *spawn, int os_error, sto
 
 static int run_order(const struct stk_spawn *spawn, pid_t *out_pid)
 {
-    int lifted[KEEP_MAX];
+    int lifted[KEEP_MAX] = {0};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int failed = lift_fds(spawn, lifted);
