@@ -272,15 +272,20 @@ static stoker_status join_job(const stoker_client_options *options, uint64_t inc
                                     .shm_dir = options->shm_dir,
                                     .deadline_ns = stk_deadline_after(options->connect_timeout_ns)};
     for (int starts = 0;;) {
-        int fd;
-        bool started;
-        STK_TRY(stk_discover_connect(&discover, &fd, &started, err));
+        int fd = -1;
+        bool started = false;
+        stoker_status status = stk_discover_connect(&discover, &fd, &started, err);
         starts += started;
-        stoker_status status = greet(fd, incarnation, options, &discover, out_channel, out_pid, err);
+        if (status != STOKER_OK && status != STOKER_ERR_UNAVAILABLE) return status;
+        if (status == STOKER_OK) status = greet(fd, incarnation, options, &discover, out_channel, out_pid, err);
         if (status != STOKER_END && status != STOKER_ERR_UNAVAILABLE && status != STOKER_ERR_IO) return status;
         if (starts >= SERVER_STARTS_MAX) {
             return stk_fail(err, STOKER_ERR_UNAVAILABLE,
                             "a DataServer started as '%s' ended %d times before it answered", options->program, starts);
+        }
+        if (stk_clock_now_ns() >= discover.deadline_ns) {
+            return stk_fail(err, STOKER_ERR_TIMEOUT, "each DataServer that was found ended before it answered, for %.1f s",
+                            (double)options->connect_timeout_ns / 1e9);
         }
         (void)poll(NULL, 0, RETRY_WAIT_MS); /* let the old socket go */
     }

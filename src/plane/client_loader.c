@@ -264,6 +264,7 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
     STK_TRY(stk_client_check_process(client, err));
     STK_TRY(read_options(source, options, &own, err));
     STK_TRY(create_loader(client, source, &own, &loader, err));
+    STK_ASSERT(loader);
     free(client->last_refusal);
     client->last_refusal = NULL;
     stk_mutex_lock(client->lock);

@@ -147,6 +147,10 @@ stoker_status stk_discover_connect(const struct stk_discover *discover, int *out
             if (err) *err = seen;
             return status;
         }
+        if (started && seen.os_error == ECONNREFUSED) {
+            *out_started = true;
+            return stk_fail(err, STOKER_ERR_UNAVAILABLE, "the DataServer that was started ended before it answered");
+        }
         uint64_t now = stk_clock_now_ns();
         if (now >= discover->deadline_ns) return out_of_time(discover, name, err);
         if (discover->program && !started) {

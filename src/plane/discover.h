@@ -27,7 +27,7 @@ struct stk_discover {
     uint64_t deadline_ns;
 };
 
-/* Connects; starts the server if nobody has the name. *out_started: this call started it. TIMEOUT names the address;
+/* Connects; starts the server if nobody has the name. *out_started, set on success and on UNAVAILABLE: this call started it. TIMEOUT names the address;
  * NOT_FOUND or IO if the program cannot be started. */
 stoker_status stk_discover_connect(const struct stk_discover *discover, int *out_fd, bool *out_started,
                                    stoker_error *err);

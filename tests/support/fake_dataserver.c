@@ -170,20 +170,47 @@ static void answer_open(void *argument)
                  fake->loader_open.loader_id);
 }
 
-stoker_status fake_answer_open(struct fake_server *fake, enum stk_source_kind kind,
-                               const stoker_loader_options *options, stoker_loader **out_loader, stoker_error *err)
+static stoker_status open_loader(struct fake_server *fake, enum stk_source_kind kind,
+                                 const stoker_loader_options *options, stoker_loader **out_loader, stoker_error *err)
 {
     static const struct stk_source_ops ops = {.count = fake_count, .describe = fake_describe};
     struct stoker_source source = {.ops = &ops, .kind = kind, .payload_fd = -1};
-    struct stk_thread *thread;
     stoker_error error;
     check(stk_shmem_blob_create("blob", 4, &source.blob_fd, &error), &error);
     if (kind == STK_SOURCE_PROCESS) check(stk_shmem_blob_create("data", 4, &source.payload_fd, &error), &error);
-    check(stk_thread_start("opener", answer_open, fake, &thread, &error), &error);
     stoker_status status = stoker_loader_open(fake->client, &source, options, out_loader, err);
-    stk_thread_join(thread);
     (void)close(source.blob_fd);
     if (source.payload_fd >= 0) (void)close(source.payload_fd);
+    return status;
+}
+
+stoker_status fake_answer_open(struct fake_server *fake, enum stk_source_kind kind,
+                               const stoker_loader_options *options, stoker_loader **out_loader, stoker_error *err)
+{
+    struct stk_thread *thread;
+    stoker_error error;
+    check(stk_thread_start("opener", answer_open, fake, &thread, &error), &error);
+    stoker_status status = open_loader(fake, kind, options, out_loader, err);
+    stk_thread_join(thread);
+    return status;
+}
+
+static void read_open_and_die(void *argument)
+{
+    struct fake_server *fake = argument;
+    struct stk_incoming *incoming = receive_any(fake);
+    if (!incoming || incoming->frame.type != STK_MESSAGE_LOADER_OPEN) abort();
+    fake_die(fake);
+}
+
+stoker_status fake_die_at_open(struct fake_server *fake, const stoker_loader_options *options,
+                               stoker_loader **out_loader, stoker_error *err)
+{
+    struct stk_thread *thread;
+    stoker_error error;
+    check(stk_thread_start("opener", read_open_and_die, fake, &thread, &error), &error);
+    stoker_status status = open_loader(fake, STK_SOURCE_MEDIA, options, out_loader, err);
+    stk_thread_join(thread);
     return status;
 }
 

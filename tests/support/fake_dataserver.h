@@ -63,6 +63,9 @@ void fake_open_client(struct fake_server *fake);
 /* Opens a loader of a source of FAKE_SAMPLES samples while a thread answers. */
 stoker_status fake_answer_open(struct fake_server *fake, enum stk_source_kind kind,
                                const stoker_loader_options *options, stoker_loader **out_loader, stoker_error *err);
+/* The same, but the server dies instead of answering. */
+stoker_status fake_die_at_open(struct fake_server *fake, const stoker_loader_options *options,
+                               stoker_loader **out_loader, stoker_error *err);
 /* All of it: loader of the kind, in its first iteration; LOADER_BEGIN was received. */
 stoker_loader *fake_open_loader(struct fake_server *fake, enum stk_source_kind kind);
 /* Requests a batch of `count` samples from id 0 (native) and receives the message. Returns its sequence. */
