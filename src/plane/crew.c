@@ -44,7 +44,7 @@ static stoker_status start_native(struct stk_crew *crew, uint32_t member, stoker
     stoker_status status = stk_process_spawn(&spawn, &pid, &pidfd, err);
     (void)close(fds[1]);
     if (status == STOKER_OK) {
-        status = stk_worker_started(worker, pid, pidfd, true, err);
+        status = stk_worker_started(worker, pid, pidfd, err);
         if (status != STOKER_OK) stk_process_kill(pidfd);
     }
     if (status == STOKER_OK)

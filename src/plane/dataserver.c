@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -118,6 +119,8 @@ static stoker_status start(struct stk_server *server, stoker_error *err)
     server->incarnation = (server->started_ns << 16 ^ (uint64_t)getpid()) | 1;
     server->log = (struct stk_log){log_record, server,
                                    options->log_level > STOKER_LOG_WARN ? options->log_level : STOKER_LOG_WARN};
+    /* What workers and templates leave behind comes to us, to be reaped, not to an init that may not do it. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     STK_TRY(create_tables(server, err));
     STK_TRY(stk_loop_init(&server->loop, err));
     STK_TRY(stk_arena_create(options->shm_dir, send_unmap, server, &server->arena, err));
@@ -211,6 +214,10 @@ static stoker_status run(struct stk_server *server, stoker_error *err)
         stk_connections_check(server);
         stk_lanes_check(server);
         stk_pool_sweep(server->pool);
+        if (server->now_ns >= server->next_reap_ns) {
+            stk_pool_reap_orphans(server->pool);
+            server->next_reap_ns = server->now_ns + STK_HEARTBEAT_NS;
+        }
     }
     return STOKER_OK;
 }

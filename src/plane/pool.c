@@ -52,32 +52,35 @@ static void wait_ended(int pidfd, uint64_t deadline_ns)
         (void)poll(&poll_fd, 1, (int)((deadline_ns - now_ns) / 1000000)); /* best effort */
 }
 
+static void destroy_template(struct stk_pool *pool, struct stk_template *template, uint64_t deadline_ns)
+{
+    wait_ended(template->pidfd, deadline_ns);
+    (void)waitpid(template->pid, NULL, WNOHANG); /* one that does not end is left to init */
+    stk_link_close(&template->link, pool->options.loop);
+    stk_loop_remove(pool->options.loop, &template->life);
+    (void)close(template->pidfd); /* nothing is lost by closing a pidfd */
+}
+
 void stk_pool_destroy(struct stk_pool *pool)
 {
     if (!pool) return;
-    struct stk_loop *loop = pool->options.loop;
     uint64_t deadline_ns = stk_clock_now_ns() + STK_SECOND_NS;
     for (uint32_t i = 0; pool->workers && i < pool->worker_high; i++)
-        if (pool->workers[i].pidfd >= 0) stk_process_kill(pool->workers[i].pidfd);
+        if (pool->workers[i].state != STK_WORKER_FREE) stk_process_kill(pool->workers[i].pidfd);
     for (uint32_t i = 0; pool->crews && i < pool->crew_high; i++)
         if (pool->crews[i].template.pid) stk_process_kill(pool->crews[i].template.pidfd);
+    /* Templates first: what they forked is ours to reap once they have ended. */
+    for (uint32_t i = 0; pool->crews && i < pool->crew_high; i++)
+        if (pool->crews[i].template.pid) destroy_template(pool, &pool->crews[i].template, deadline_ns);
     for (uint32_t i = 0; pool->workers && i < pool->worker_high; i++) {
         struct stk_worker *worker = &pool->workers[i];
         if (worker->state == STK_WORKER_FREE) continue;
         wait_ended(worker->pidfd, deadline_ns);
-        if (worker->child) (void)waitpid(worker->pid, NULL, WNOHANG); /* one that does not end is left to init */
+        if (worker->pid > 0) (void)waitpid(worker->pid, NULL, WNOHANG);
         stk_worker_free(worker);
     }
-    for (uint32_t i = 0; pool->crews && i < pool->crew_high; i++) {
-        struct stk_template *template = &pool->crews[i].template;
-        free(pool->crews[i].members);
-        if (!template->pid) continue;
-        wait_ended(template->pidfd, deadline_ns);
-        (void)waitpid(template->pid, NULL, WNOHANG);
-        stk_link_close(&template->link, loop);
-        stk_loop_remove(loop, &template->life);
-        (void)close(template->pidfd);
-    }
+    while (waitpid(-1, NULL, WNOHANG) > 0) continue; /* helpers of the user's workers */
+    for (uint32_t i = 0; pool->crews && i < pool->crew_high; i++) free(pool->crews[i].members);
     free(pool->workers);
     free(pool->crews);
     free(pool);
@@ -140,11 +143,10 @@ struct stk_worker *stk_worker_create(struct stk_pool *pool, struct stk_crew *cre
     return worker;
 }
 
-stoker_status stk_worker_started(struct stk_worker *worker, pid_t pid, int pidfd, bool child, stoker_error *err)
+stoker_status stk_worker_started(struct stk_worker *worker, pid_t pid, int pidfd, stoker_error *err)
 {
     worker->pid = pid;
     worker->pidfd = pidfd;
-    worker->child = child;
     worker->pool->stats.started++;
     return stk_loop_add(worker->pool->options.loop, &worker->life, pidfd, err);
 }
@@ -271,10 +273,7 @@ static void worker_life_ready(struct stk_watch *watch, uint32_t events)
     if (worker->state == STK_WORKER_FREE || !stk_pidfd_ended(worker->pidfd)) return;
     drain(worker); /* a result that was sent before the end counts */
     char ending[96];
-    if (worker->child)
-        stk_child_reap(worker->pid, ending, sizeof ending);
-    else
-        (void)snprintf(ending, sizeof ending, "ended");
+    stk_child_reap(worker->pid, ending, sizeof ending); /* one that is the template's child is reaped there */
     if (!worker->ending[0]) (void)snprintf(worker->ending, sizeof worker->ending, "%s", ending);
     bool crashed = !worker->expected;
     bool at_work = worker->item_id != 0 || worker->finished_any;

@@ -50,7 +50,6 @@ struct stk_worker {
     uint32_t process; /* number of the process in the arena's books */
     pid_t pid;
     int pidfd;
-    bool child; /* ours to reap; the others are the template's */
     struct stk_pool *pool;
     struct stk_link link;
     struct stk_watch life;
@@ -132,6 +131,8 @@ void stk_pool_kill(struct stk_worker *worker, const char *format, ...) __attribu
 /* Watches over time: stalls, stopped processes, replacements. Call it when stk_pool_next_tick_ns has come. */
 void stk_pool_tick(struct stk_pool *pool, uint64_t now_ns);
 uint64_t stk_pool_next_tick_ns(const struct stk_pool *pool);
+/* Reaps what became ours because its parent, a template or a worker, ended before it. */
+void stk_pool_reap_orphans(struct stk_pool *pool);
 /* Drops workers whose links broke while something was sent. */
 void stk_pool_sweep(struct stk_pool *pool);
 

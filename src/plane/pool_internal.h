@@ -64,7 +64,7 @@ void stk_pool_tick_before(struct stk_pool *pool, uint64_t time_ns);
 struct stk_worker *stk_worker_create(struct stk_pool *pool, struct stk_crew *crew, uint32_t member, int socket_fd,
                                      stoker_error *err);
 /* The process is known: watches it. Takes pidfd. */
-stoker_status stk_worker_started(struct stk_worker *worker, pid_t pid, int pidfd, bool child, stoker_error *err);
+stoker_status stk_worker_started(struct stk_worker *worker, pid_t pid, int pidfd, stoker_error *err);
 void stk_worker_make_idle(struct stk_worker *worker);
 /* Told to end by a closed socket, killed after the grace. */
 void stk_worker_end(struct stk_worker *worker, uint64_t now_ns);
@@ -77,7 +77,7 @@ void stk_crew_count_death(struct stk_crew *crew, uint64_t now_ns, const char *wh
 void stk_crew_break(struct stk_crew *crew, const struct stk_message_verdict *verdict);
 /* Goes on with closing once the workers are gone. */
 void stk_crew_check_closed(struct stk_crew *crew);
-/* What became of a child: "killed by signal 9". Reaps it. */
+/* What became of a child: "killed by signal 9". Reaps it; "ended" if it is another process's child. */
 void stk_child_reap(pid_t pid, char *out, size_t size);
 
 /* template.c */

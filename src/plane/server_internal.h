@@ -144,7 +144,7 @@ struct stk_server {
     void *dispatch_block;
     struct stk_coordinator *coordinator;
     /* Owned by the loop. */
-    uint64_t now_ns;
+    uint64_t now_ns, next_reap_ns;
     bool stopping;
     bool busy;              /* something changed after the last pass: do not wait */
     bool grants;            /* a batch may have got its turn for memory */

@@ -72,7 +72,7 @@ static stoker_status take_forked(struct stk_crew *crew, const struct stk_message
         (void)snprintf(why, sizeof why, "it ended right after the fork");
     }
     bool wanted = worker->state == STK_WORKER_FORKING && crew->state != STK_CREW_CLOSING;
-    if (pidfd >= 0 && stk_worker_started(worker, (pid_t)report->pid, pidfd, false, &started_err) != STOKER_OK) {
+    if (pidfd >= 0 && stk_worker_started(worker, (pid_t)report->pid, pidfd, &started_err) != STOKER_OK) {
         stk_process_kill(pidfd);
         pidfd = -1; /* closed with the entry */
         memcpy(why, started_err.message, sizeof why);

@@ -4,6 +4,9 @@
  * killed (SIGKILL ends stopped processes too), those told to end get a grace, members whose start was put off are
  * started.
  */
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "plane/pool_internal.h"
 #include "sys/process.h"
 
@@ -95,6 +98,25 @@ static void look_at_template(struct stk_crew *crew, uint64_t now_ns)
     stk_log(crew->pool->options.log, STOKER_LOG_WARN, "template_stalled", "template %ld: %s: %s", (long)template->pid,
             why, doing);
     stk_template_kill(crew, why, now_ns);
+}
+
+static bool is_ours(const struct stk_pool *pool, pid_t pid)
+{
+    for (uint32_t i = 0; i < pool->worker_high; i++)
+        if (pool->workers[i].state != STK_WORKER_FREE && pool->workers[i].pid == pid) return true;
+    for (uint32_t i = 0; i < pool->crew_high; i++)
+        if (pool->crews[i].template.pid == pid) return true;
+    return false;
+}
+
+void stk_pool_reap_orphans(struct stk_pool *pool)
+{
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+        if (is_ours(pool, info.si_pid)) return; /* its pidfd tells in a moment */
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
+    }
 }
 
 void stk_pool_tick(struct stk_pool *pool, uint64_t now_ns)

@@ -133,7 +133,7 @@ static stoker_source *process_source(const char *payload)
 }
 
 stoker_source *plane_process_source(void) { return process_source("good"); }
-stoker_source *plane_bad_source(void) { return process_source("bad"); }
+stoker_source *plane_bad_source(const char *how) { return process_source(how); }
 
 /* ---- the server */
 

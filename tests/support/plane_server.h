@@ -103,6 +103,6 @@ pid_t plane_wait_worker(struct plane_rank *rank, const char *state, int n);
 /* A source whose template is this program. */
 stoker_source *plane_process_source(void);
 /* A template that fails to load its dataset. */
-stoker_source *plane_bad_source(void);
+stoker_source *plane_bad_source(const char *how); /* "bad": reports a failure; "crash": just ends */
 
 #endif
