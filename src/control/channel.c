@@ -83,6 +83,7 @@ static stoker_status fail_dead(const struct stk_channel *channel, stoker_error *
 static void drop_queue(struct stk_channel *channel)
 {
     for (; channel->parcel_count > 0; channel->parcel_count--) {
+        STK_ASSERT(channel->parcels);
         struct parcel *parcel = &channel->parcels[channel->parcel_first];
         close_fds(parcel->fds, parcel->count);
         channel->parcel_first = (channel->parcel_first + 1) % channel->parcel_cap;
@@ -200,6 +201,7 @@ static stoker_status grow_parcels(struct stk_channel *channel, stoker_error *err
     size_t cap = channel->parcel_cap ? channel->parcel_cap * 2 : 16; /* bounded: each entry holds a descriptor */
     struct parcel *grown = malloc(cap * sizeof *grown);
     if (!grown) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for unsent descriptors");
+    STK_ASSERT(channel->parcel_cap > 0 || channel->parcel_count == 0);
     for (size_t i = 0; i < channel->parcel_count; i++)
         grown[i] = channel->parcels[(channel->parcel_first + i) % channel->parcel_cap];
     free(channel->parcels);

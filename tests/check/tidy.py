@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy over the sources of src/, with the commands of a build folder and the choice of .clang-tidy."""
+"""clang-tidy over the sources of src/, with the commands of a build folder and the choice of .clang-tidy.
+
+It takes a second or two a file, so what was found clean is remembered in the build folder under a digest of the source, of
+all headers and of the choice of checks, and looked at again only when one of them changes.
+"""
 
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -28,6 +33,20 @@ def sources(tree):
     return sorted(found)
 
 
+def digests(tree, paths):
+    """Digest of all that a verdict on each source depends on."""
+    common_part = hashlib.sha256()
+    here = pathlib.Path(__file__).resolve().parent
+    for path in [tree.root / ".clang-tidy", here / "analyzer.h", *tree.files(["src", "include"], {".h"})]:
+        common_part.update(path.read_bytes())
+    found = {}
+    for path in paths:
+        digest = common_part.copy()
+        digest.update(path.read_bytes())
+        found[path] = digest.hexdigest()
+    return found
+
+
 def check_tidy(tree):
     program = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
     if not program:
@@ -35,8 +54,13 @@ def check_tidy(tree):
     paths = sources(tree)
     if not paths:
         raise common.Skip("the build compiles nothing of src/")
+    memory = tree.build / "tidy-clean.json"
+    clean = set(json.loads(memory.read_text())) if memory.is_file() else set()
+    digest = digests(tree, paths)
 
     def look(path):
+        if digest[path] in clean:
+            return []
         # The commands are the compiler's of the build, which may know warnings that clang does not.
         command = [program, "--quiet", "-p", tree.build, f"--config-file={tree.root / '.clang-tidy'}",
                    "--extra-arg=-Wno-unknown-warning-option"]
@@ -48,8 +72,10 @@ def check_tidy(tree):
             return [f"{tree.name(path)}: clang-tidy failed: {(result.stderr or result.stdout).strip()[-300:]}"]
         return [f"{os.path.relpath(file, tree.root)}:{line}: {message}" for file, line, message in found]
 
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return sorted({violation for violations in pool.map(look, paths) for violation in violations})
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        found = dict(zip(paths, pool.map(look, paths)))
+    memory.write_text(json.dumps(sorted(digest[path] for path in paths if not found[path])))
+    return sorted({violation for violations in found.values() for violation in violations})
 
 
 RULES = {"clang-tidy finds nothing in src": check_tidy}
