@@ -328,6 +328,7 @@ static void lane_begin(struct stk_engine *e, uint32_t lane)
 static void learn_window(struct lane *l, struct group *g, uint64_t window_ns)
 {
     if (window_ns == 0) return; /* the first call of an iteration has none */
+    g->changed = true;          /* also when the rank is behind: later deadlines must not fall below earlier ones */
     if (stk_window_learn(&g->window, window_ns)) {
         l->pauses_in_a_row = 0;
     } else if (++l->pauses_in_a_row == STK_WINDOW_PAUSES_MAX) {
