@@ -85,21 +85,19 @@ static stoker_status turn(struct stk_decoder *decoder, const struct stk_scaled *
     return STOKER_OK;
 }
 
-/* The current frame, scaled, rotated and cropped to the form's size. */
+/* The current frame in the form's size. */
 static stoker_status render(struct pass *pass, const struct stk_form *form, const struct stk_av_frame *frame,
                             struct stk_planes *out, stoker_error *err)
 {
     int32_t rotation = stk_av_facts(pass->av)->rotation;
     struct stk_fit fit =
         stk_fit_picture(form->resize, frame->width, frame->height, rotation, form->width, form->height);
+    struct stk_scaling scaling = {fit.scaled_width, fit.scaled_height, fit.keep};
     struct stk_scaled scaled;
-    STK_TRY(stk_scaler_run(pass->decoder->scaler, pass->av, fit.scaled_width, fit.scaled_height, &scaled, err));
-    struct stk_planes planes = {{scaled.planes[0], scaled.planes[1], scaled.planes[2]}, scaled.stride};
-    if (rotation != 0)
-        STK_TRY(turn(pass->decoder, &scaled, fit.scaled_width, fit.scaled_height, rotation, &planes, err));
-    for (size_t c = 0; c < 3; c++) out->rgb[c] = planes.rgb[c] + fit.crop_y * planes.stride + fit.crop_x;
-    out->stride = planes.stride;
-    return STOKER_OK;
+    STK_TRY(stk_scaler_run(pass->decoder->scaler, pass->av, &scaling, &scaled, err));
+    *out = (struct stk_planes){{scaled.planes[0], scaled.planes[1], scaled.planes[2]}, scaled.stride};
+    if (rotation == 0) return STOKER_OK;
+    return turn(pass->decoder, &scaled, fit.keep.width, fit.keep.height, rotation, out, err);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- passes

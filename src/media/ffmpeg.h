@@ -21,6 +21,7 @@
 #include <stoker/media.h>
 
 #include "media/plan.h"
+#include "media/resample.h"
 #include "store/file.h"
 
 /* Packets of a file up to this many bytes are kept in memory between scan and decode; larger files are read again. */
@@ -74,13 +75,19 @@ const char *stk_av_last_message(const struct stk_av *av);
 struct stk_scaler;
 
 struct stk_scaled {
-    const uint8_t *planes[3]; /* R, G, B; owned by the scaler until its next run */
+    const uint8_t *planes[3]; /* R, G, B of the kept rectangle; owned by the scaler until its next run */
     size_t stride;
+};
+
+/* The size of the whole scaled picture and the part of it that is wanted. */
+struct stk_scaling {
+    uint32_t width, height;
+    struct stk_rectangle keep;
 };
 
 stoker_status stk_scaler_create(struct stk_scaler **out_scaler, stoker_error *err);
 void stk_scaler_destroy(struct stk_scaler *scaler); /* NULL allowed */
-stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, uint32_t width, uint32_t height,
+stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
                              struct stk_scaled *out_scaled, stoker_error *err);
 
 #endif

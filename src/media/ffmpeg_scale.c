@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scaling: the current frame to planar RGB at a given size, in one step.
+ * Scaling: a rectangle of the current frame, at a given size, as planar RGB.
  *
- * Planar output is asked for because swscale then uses full chroma resolution and rounding, is faster than packed
- * output, and needs no de-interleaving. Matrix and range come from the frame, each time; an untagged frame is BT.601
- * limited, as in the ffmpeg program. The filter is bilinear, widened when shrinking (antialiased, like Pillow and
- * torch's antialias=True).
+ * Matrix and range come from the frame, each time; an untagged frame is BT.601 limited, as in the ffmpeg program. Three
+ * ways, chosen by the frame's format and the sizes alone, so that the same picture always comes out the same:
+ * - size unchanged: swscale, bicubic for the chroma, as the ffmpeg program does;
+ * - 8-bit planar YUV: resample.h, bilinear;
+ * - anything else: swscale, bilinear.
+ * swscale is asked for planar output: it then uses full chroma resolution and rounding by itself, and is faster.
  */
 #include "media/ffmpeg_internal.h"
 
@@ -13,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <libavutil/imgutils.h>
 #include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
@@ -23,17 +24,19 @@
 
 /* Sizes that one worker meets at a time: a mixed data set has a handful. */
 #define CONVERTERS 8u
-/* swscale writes whole vectors: room after each line and after the last. */
+/* Both scalers write whole vectors: room after each line and after the last. */
 #define LINE_ALIGNMENT 64u
 /* BITEXACT: the same bytes on every machine, whatever its vector instructions. */
-#define SCALE_FLAGS (SWS_BILINEAR | SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP)
+#define SCALE_FLAGS (SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP)
 
+/* No padding: keys are compared as bytes. */
 struct converter_key {
     int from_width, from_height, from_format, matrix, full_range;
-    int width, height;
+    struct stk_scaling scaling;
 };
 
 struct converter {
+    struct stk_resample *resample; /* or */
     struct SwsContext *context;
     struct converter_key key;
     uint64_t used; /* the smallest is replaced */
@@ -54,13 +57,23 @@ stoker_status stk_scaler_create(struct stk_scaler **out_scaler, stoker_error *er
     return STOKER_OK;
 }
 
+static void drop(struct converter *converter)
+{
+    stk_resample_destroy(converter->resample);
+    sws_freeContext(converter->context);
+    memset(converter, 0, sizeof *converter);
+}
+
 void stk_scaler_destroy(struct stk_scaler *scaler)
 {
     if (!scaler) return;
-    for (size_t i = 0; i < CONVERTERS; i++) sws_freeContext(scaler->converters[i].context);
+    for (size_t i = 0; i < CONVERTERS; i++) drop(&scaler->converters[i]);
     av_free(scaler->pixels);
     free(scaler);
 }
+
+/* ------------------------------------------------------------------------------------------------------------- colour
+ */
 
 static bool is_full_range(const AVFrame *frame)
 {
@@ -74,62 +87,113 @@ static bool is_full_range(const AVFrame *frame)
     }
 }
 
-static struct SwsContext *build(const struct converter_key *key)
+/* Luma weights of red and blue. False: leave the frame to swscale. */
+static bool matrix_weights(int matrix, double *kr, double *kb)
+{
+    switch (matrix) {
+    case AVCOL_SPC_UNSPECIFIED:
+    case AVCOL_SPC_BT470BG:
+    case AVCOL_SPC_SMPTE170M: *kr = 0.299, *kb = 0.114; return true;
+    case AVCOL_SPC_BT709: *kr = 0.2126, *kb = 0.0722; return true;
+    case AVCOL_SPC_BT2020_NCL: *kr = 0.2627, *kb = 0.0593; return true;
+    case AVCOL_SPC_FCC: *kr = 0.30, *kb = 0.11; return true;
+    case AVCOL_SPC_SMPTE240M: *kr = 0.212, *kb = 0.087; return true;
+    default: return false;
+    }
+}
+
+static bool is_planar_yuv8(int format, uint32_t *shift_x, uint32_t *shift_y)
+{
+    switch (format) {
+    case AV_PIX_FMT_YUV420P:
+    case AV_PIX_FMT_YUVJ420P: *shift_x = *shift_y = 1; return true;
+    case AV_PIX_FMT_YUV422P:
+    case AV_PIX_FMT_YUVJ422P: *shift_x = 1, *shift_y = 0; return true;
+    case AV_PIX_FMT_YUV444P:
+    case AV_PIX_FMT_YUVJ444P: *shift_x = *shift_y = 0; return true;
+    default: return false;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- converters
+ */
+
+static struct SwsContext *build_context(const struct converter_key *key, bool same_size)
 {
     struct SwsContext *context = sws_alloc_context();
     if (!context) return NULL;
     (void)av_opt_set_int(context, "srcw", key->from_width, 0); /* these options exist: nothing can fail but init */
     (void)av_opt_set_int(context, "srch", key->from_height, 0);
     (void)av_opt_set_int(context, "src_format", key->from_format, 0);
-    (void)av_opt_set_int(context, "dstw", key->width, 0);
-    (void)av_opt_set_int(context, "dsth", key->height, 0);
+    (void)av_opt_set_int(context, "dstw", key->scaling.width, 0);
+    (void)av_opt_set_int(context, "dsth", key->scaling.height, 0);
     (void)av_opt_set_int(context, "dst_format", AV_PIX_FMT_GBRP, 0);
-    (void)av_opt_set_int(context, "sws_flags", SCALE_FLAGS, 0);
+    (void)av_opt_set_int(context, "sws_flags", SCALE_FLAGS | (same_size ? SWS_BICUBIC : SWS_BILINEAR), 0);
     if (sws_init_context(context, NULL, NULL) < 0) {
         sws_freeContext(context);
         return NULL;
     }
     /* The result says whether the formats have a matrix at all; RGB input has none. */
-    (void)sws_setColorspaceDetails(context, sws_getCoefficients(key->matrix), key->full_range,
+    int matrix = key->matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : key->matrix;
+    (void)sws_setColorspaceDetails(context, sws_getCoefficients(matrix), key->full_range,
                                    sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
     return context;
 }
 
-static stoker_status find_converter(struct stk_scaler *scaler, struct stk_av *av, uint32_t width, uint32_t height,
-                                    struct SwsContext **out_context, stoker_error *err)
+static stoker_status build(struct converter *converter, const struct converter_key *key, struct stk_av *av,
+                           stoker_error *err)
+{
+    struct stk_resample_spec spec = {.from_width = (uint32_t)key->from_width,
+                                     .from_height = (uint32_t)key->from_height,
+                                     .to_width = key->scaling.width,
+                                     .to_height = key->scaling.height,
+                                     .keep = key->scaling.keep,
+                                     .full_range = key->full_range};
+    bool same_size = spec.from_width == spec.to_width && spec.from_height == spec.to_height;
+    if (!same_size && is_planar_yuv8(key->from_format, &spec.chroma_shift_x, &spec.chroma_shift_y) &&
+        matrix_weights(key->matrix, &spec.kr, &spec.kb)) {
+        stoker_status status = stk_resample_create(&spec, &converter->resample, err);
+        if (status != STOKER_ERR_UNSUPPORTED) return status;
+    }
+    converter->context = build_context(key, same_size);
+    if (converter->context) return STOKER_OK;
+    const char *name = av_get_pix_fmt_name(key->from_format);
+    return stk_fail(err, STOKER_ERR_UNSUPPORTED, "cannot scale %dx%d %s to %ux%u (%s)", key->from_width,
+                    key->from_height, name ? name : "unknown pixels", key->scaling.width, key->scaling.height,
+                    av->log.text[0] ? av->log.text : "no reason given");
+}
+
+static stoker_status find_converter(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
+                                    struct converter **out_converter, stoker_error *err)
 {
     const AVFrame *frame = av->frame;
     struct converter_key key;
     memset(&key, 0, sizeof key);
     key.from_width = frame->width, key.from_height = frame->height, key.from_format = frame->format;
-    key.matrix = frame->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : (int)frame->colorspace;
+    key.matrix = (int)frame->colorspace;
     key.full_range = is_full_range(frame);
-    key.width = (int)width, key.height = (int)height;
+    key.scaling = *scaling;
 
     struct converter *oldest = &scaler->converters[0];
     for (size_t i = 0; i < CONVERTERS; i++) {
         struct converter *converter = &scaler->converters[i];
-        if (converter->context && memcmp(&converter->key, &key, sizeof key) == 0) {
+        if (converter->used && memcmp(&converter->key, &key, sizeof key) == 0) {
             converter->used = ++scaler->clock;
-            *out_context = converter->context;
+            *out_converter = converter;
             return STOKER_OK;
         }
         if (converter->used < oldest->used) oldest = converter;
     }
-    sws_freeContext(oldest->context);
-    oldest->context = build(&key);
-    if (!oldest->context) {
-        const char *name = av_get_pix_fmt_name(frame->format);
-        oldest->used = 0;
-        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "cannot scale %dx%d %s to %ux%u (%s)", frame->width, frame->height,
-                        name ? name : "unknown pixels", width, height,
-                        av->log.text[0] ? av->log.text : "no reason given");
-    }
+    drop(oldest);
+    STK_TRY(build(oldest, &key, av, err));
     oldest->key = key;
     oldest->used = ++scaler->clock;
-    *out_context = oldest->context;
+    *out_converter = oldest;
     return STOKER_OK;
 }
+
+/* ----------------------------------------------------------------------------------------------------------------- run
+ */
 
 static stoker_status make_room(struct stk_scaler *scaler, size_t size, stoker_error *err)
 {
@@ -142,31 +206,49 @@ static stoker_status make_room(struct stk_scaler *scaler, size_t size, stoker_er
     return STOKER_OK;
 }
 
-stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, uint32_t width, uint32_t height,
+static stoker_status run(struct stk_scaler *scaler, struct stk_av *av, const struct converter *converter, size_t stride,
+                         size_t plane, stoker_error *err)
+{
+    uint8_t *planes[4] = {scaler->pixels, scaler->pixels + plane, scaler->pixels + 2 * plane, NULL}; /* R, G, B */
+    const AVFrame *frame = av->frame;
+    if (converter->resample) {
+        const struct stk_yuv yuv = {{frame->data[0], frame->data[1], frame->data[2]},
+                                    {frame->linesize[0], frame->linesize[1], frame->linesize[2]}};
+        stk_resample_run(converter->resample, &yuv, planes, stride);
+        return STOKER_OK;
+    }
+    uint8_t *const swapped[4] = {planes[1], planes[2], planes[0], NULL}; /* G, B, R */
+    const int strides[4] = {(int)stride, (int)stride, (int)stride, 0};
+    int rows = sws_scale(converter->context, (const uint8_t *const *)frame->data, frame->linesize, 0, frame->height,
+                         swapped, strides);
+    return rows < 0 ? stk_av_fail(av, rows, STOKER_ERR_CORRUPT, "cannot scale", err) : STOKER_OK;
+}
+
+stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
                              struct stk_scaled *out_scaled, stoker_error *err)
 {
-    STK_ASSERT(width > 0 && width < INT_MAX / 2 && height > 0 && height < INT_MAX / 2);
-    size_t stride = stk_align_up(width, LINE_ALIGNMENT), plane, bytes;
-    if (!stk_mul_size(stride, height, &plane) || !stk_mul_size(plane, 3, &bytes))
-        return stk_fail(err, STOKER_ERR_LIMIT, "a frame of %ux%u is too large", width, height);
-    STK_TRY(make_room(scaler, bytes + LINE_ALIGNMENT, err));
-
-    struct SwsContext *context = NULL;
+    STK_ASSERT(scaling->width > 0 && scaling->width < INT_MAX / 2);
+    STK_ASSERT(scaling->height > 0 && scaling->height < INT_MAX / 2);
+    struct converter *converter = NULL;
     stk_av_log_enter(&av->log);
-    stoker_status status = find_converter(scaler, av, width, height, &context, err);
+    stoker_status status = find_converter(scaler, av, scaling, &converter, err);
+    size_t offset = 0, stride = 0, plane = 0, bytes;
     if (status == STOKER_OK) {
-        uint8_t *planes[4] = {scaler->pixels, scaler->pixels + plane, scaler->pixels + 2 * plane, NULL}; /* G, B, R */
-        const int strides[4] = {(int)stride, (int)stride, (int)stride, 0};
-        const AVFrame *frame = av->frame;
-        int rows =
-            sws_scale(context, (const uint8_t *const *)frame->data, frame->linesize, 0, frame->height, planes, strides);
-        if (rows < 0) status = stk_av_fail(av, rows, STOKER_ERR_CORRUPT, "cannot scale", err);
+        /* swscale makes the whole picture, of which a part is handed out. */
+        bool whole = converter->context != NULL;
+        stride = stk_align_up(whole ? scaling->width : scaling->keep.width, LINE_ALIGNMENT);
+        offset = whole ? scaling->keep.y * stride + scaling->keep.x : 0;
+        if (!stk_mul_size(stride, whole ? scaling->height : scaling->keep.height, &plane) ||
+            !stk_mul_size(plane, 3, &bytes) || !stk_add_size(bytes, LINE_ALIGNMENT, &bytes))
+            status =
+                stk_fail(err, STOKER_ERR_LIMIT, "a picture of %ux%u is too large", scaling->width, scaling->height);
+        else
+            status = make_room(scaler, bytes, err);
     }
+    if (status == STOKER_OK) status = run(scaler, av, converter, stride, plane, err);
     stk_av_log_leave();
     STK_TRY(status);
-    out_scaled->planes[0] = scaler->pixels + 2 * plane;
-    out_scaled->planes[1] = scaler->pixels;
-    out_scaled->planes[2] = scaler->pixels + plane;
+    for (size_t c = 0; c < 3; c++) out_scaled->planes[c] = scaler->pixels + c * plane + offset;
     out_scaled->stride = stride;
     return STOKER_OK;
 }

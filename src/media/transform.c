@@ -140,7 +140,7 @@ static uint32_t half_even(uint32_t surplus)
 struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height,
                                int32_t rotation, uint32_t width, uint32_t height)
 {
-    int turned = rotation == 90 || rotation == 270;
+    bool turned = rotation == 90 || rotation == 270;
     uint64_t w = turned ? picture_height : picture_width, h = turned ? picture_width : picture_height; /* as seen */
     uint64_t scaled_width = width, scaled_height = height;
     if (resize == STOKER_RESIZE_SHORT_SIDE_CROP) {
@@ -152,11 +152,20 @@ struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width
         if (scaled_width < width) scaled_width = width;
         if (scaled_height < height) scaled_height = height;
     }
-    struct stk_fit fit;
-    fit.crop_x = half_even((uint32_t)(scaled_width - width));
-    fit.crop_y = half_even((uint32_t)(scaled_height - height));
-    fit.scaled_width = (uint32_t)(turned ? scaled_height : scaled_width);
-    fit.scaled_height = (uint32_t)(turned ? scaled_width : scaled_height);
+    uint32_t x = half_even((uint32_t)(scaled_width - width)), y = half_even((uint32_t)(scaled_height - height));
+    uint32_t right = (uint32_t)scaled_width - width - x, bottom = (uint32_t)scaled_height - height - y;
+    struct stk_fit fit = {(uint32_t)scaled_width, (uint32_t)scaled_height, {x, y, width, height}};
+    /* The same rectangle before the rotation: what the margins of the seen picture were. */
+    switch (rotation) {
+    case 90: fit.keep.x = y, fit.keep.y = right; break;
+    case 180: fit.keep.x = right, fit.keep.y = bottom; break;
+    case 270: fit.keep.x = bottom, fit.keep.y = x; break;
+    default: break;
+    }
+    if (turned) {
+        fit.scaled_width = (uint32_t)scaled_height, fit.scaled_height = (uint32_t)scaled_width;
+        fit.keep.width = height, fit.keep.height = width;
+    }
     return fit;
 }
 

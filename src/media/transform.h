@@ -8,11 +8,14 @@
 #ifndef STK_MEDIA_TRANSFORM_H
 #define STK_MEDIA_TRANSFORM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <stoker/error.h>
 #include <stoker/media.h>
+
+#include "media/resample.h"
 
 struct stk_form {
     uint32_t frames, width, height;
@@ -29,10 +32,10 @@ struct stk_form {
 /* Checks a form and fills in the defaults. INVALID_ARGUMENT names the field, its value and the bound. */
 stoker_status stk_form_init(struct stk_form *form, const stoker_video_spec *spec, stoker_error *err);
 
-/* How a picture of some size becomes width x height: scale it to scaled_*, rotate, take the rectangle at crop_*. */
+/* How a picture of some size becomes width x height: scale it to scaled_*, keep a rectangle, rotate that. */
 struct stk_fit {
-    uint32_t scaled_width, scaled_height; /* before rotation */
-    uint32_t crop_x, crop_y;              /* after rotation */
+    uint32_t scaled_width, scaled_height;
+    struct stk_rectangle keep; /* of the scaled picture, before rotation */
 };
 struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height,
                                int32_t rotation, uint32_t width, uint32_t height);
