@@ -10,6 +10,9 @@
 #include "plane/pool_internal.h"
 #include "sys/process.h"
 
+/* The tick's time is taken before it kills: a start that lies after it has just been. */
+static uint64_t elapsed(uint64_t now_ns, uint64_t since_ns) { return now_ns > since_ns ? now_ns - since_ns : 0; }
+
 static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 
 /* True once the process has been seen stopped for the limit. */
@@ -21,7 +24,7 @@ static bool stopped_too_long(pid_t pid, uint64_t *since_ns, uint64_t now_ns)
         return false;
     }
     if (*since_ns == 0) *since_ns = now_ns;
-    return now_ns - *since_ns >= STK_STOPPED_LIMIT_NS;
+    return elapsed(now_ns, *since_ns) >= STK_STOPPED_LIMIT_NS;
 }
 
 static void kill_stalled(struct stk_worker *worker, const char *what, uint64_t since_ns, uint64_t now_ns)
@@ -29,10 +32,10 @@ static void kill_stalled(struct stk_worker *worker, const char *what, uint64_t s
     char doing[256];
     stk_process_describe(worker->pid, doing, sizeof doing);
     stk_log(worker->pool->options.log, STOKER_LOG_WARN, "worker_stalled",
-            "worker %ld is killed and replaced: %s for %.1f s: %s", (long)worker->pid, what, seconds(now_ns - since_ns),
-            doing);
+            "worker %ld is killed and replaced: %s for %.1f s: %s", (long)worker->pid, what,
+            seconds(elapsed(now_ns, since_ns)), doing);
     worker->stalled = true;
-    stk_pool_kill(worker, "%s for %.1f s and killed", what, seconds(now_ns - since_ns));
+    stk_pool_kill(worker, "%s for %.1f s and killed", what, seconds(elapsed(now_ns, since_ns)));
 }
 
 static void look_at_worker(struct stk_worker *worker, uint64_t now_ns)
@@ -40,7 +43,7 @@ static void look_at_worker(struct stk_worker *worker, uint64_t now_ns)
     struct stk_pool *pool = worker->pool;
     if (worker->pidfd < 0) return;
     if (worker->state == STK_WORKER_BUSY) {
-        uint64_t busy_ns = now_ns - worker->busy_since_ns;
+        uint64_t busy_ns = elapsed(now_ns, worker->busy_since_ns);
         if (busy_ns >= worker->stall_limit_ns) {
             pool->stats.killed_stalled++;
             kill_stalled(worker, "busy with one task", worker->busy_since_ns, now_ns);
@@ -61,7 +64,7 @@ static void look_at_worker(struct stk_worker *worker, uint64_t now_ns)
         else
             stk_pool_tick_before(pool, worker->kill_at_ns);
     } else if (!worker->stuck) {
-        if (now_ns - worker->killed_at_ns < STK_STUCK_NS) {
+        if (elapsed(now_ns, worker->killed_at_ns) < STK_STUCK_NS) {
             stk_pool_tick_before(pool, worker->killed_at_ns + STK_STUCK_NS);
             return;
         }
@@ -70,7 +73,7 @@ static void look_at_worker(struct stk_worker *worker, uint64_t now_ns)
         stk_process_describe(worker->pid, doing, sizeof doing);
         stk_log(pool->options.log, STOKER_LOG_WARN, "worker_stuck",
                 "worker %ld was killed %.1f s ago and does not end: %s", (long)worker->pid,
-                seconds(now_ns - worker->killed_at_ns), doing);
+                seconds(elapsed(now_ns, worker->killed_at_ns)), doing);
         pool->options.ops->stuck(pool->options.user, worker);
     }
 }
@@ -90,7 +93,7 @@ static void look_at_template(struct stk_crew *crew, uint64_t now_ns)
     const char *why = NULL;
     if (stopped_too_long(template->pid, &template->stopped_since_ns, now_ns))
         why = "it was stopped and then killed";
-    else if (template->forks > 0 && now_ns - template->fork_since_ns >= STK_FORK_LIMIT_NS)
+    else if (template->forks > 0 && elapsed(now_ns, template->fork_since_ns) >= STK_FORK_LIMIT_NS)
         why = "it did not fork a worker in 60 s and was killed";
     if (!why) return;
     char doing[256];

@@ -100,7 +100,10 @@ static void play_template(int control_fd, int payload_fd)
         uint32_t id;
         int fd;
         stoker_status status = stoker_template_channel_next(channel, STK_SECOND_NS / 10, &id, &fd, NULL);
-        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+        int ended;
+        while (waitpid(-1, &ended, WNOHANG) > 0)
+            if (WIFEXITED(ended) && WEXITSTATUS(ended) != 0)
+                (void)fprintf(stderr, "# a worker exited with status %d\n", WEXITSTATUS(ended));
         if (status == STOKER_AGAIN) continue;
         if (status != STOKER_OK) _exit(status == STOKER_END ? 0 : 5);
         pid_t child = fork();
