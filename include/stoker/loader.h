@@ -243,7 +243,7 @@ STOKER_API stoker_status stoker_loader_begin(stoker_loader *loader, stoker_error
 typedef struct stoker_request {
     const uint64_t *ids;
     size_t id_count;
-    const void *payload; /**< at most 64 MiB */
+    const void *payload; /**< 1 byte to 64 MiB less 4 KiB */
     size_t payload_size;
 } stoker_request;
 

@@ -64,7 +64,7 @@ STOKER_API stoker_status stoker_template_channel_next(stoker_template_channel *c
  *
  * Owns:    nothing.
  * Threads: the channel's thread.
- * Errors:  IO, UNAVAILABLE.
+ * Errors:  INVALID_ARGUMENT (`pid` is no process id), IO, UNAVAILABLE.
  */
 STOKER_API stoker_status stoker_template_channel_forked(stoker_template_channel *channel, uint32_t worker_id,
                                                         int64_t pid, stoker_error *err);
@@ -128,7 +128,7 @@ typedef struct stoker_worker_result {
  *
  * Owns:    borrows `result`; the slab may not be touched afterwards.
  * Threads: the channel's thread.
- * Errors:  INVALID_ARGUMENT (outside the slab), IO.
+ * Errors:  INVALID_ARGUMENT (outside the slab, or too many samples skipped), IO.
  */
 STOKER_API stoker_status stoker_worker_channel_done(stoker_worker_channel *channel, const stoker_worker_result *result,
                                                     stoker_error *err);

@@ -186,6 +186,10 @@ static stoker_status read_options(const stoker_client_options *options, stoker_c
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "local rank %u of a local world of %u", out->local_rank,
                         out->local_world_size);
     }
+    if (out->local_world_size > STK_RANKS_MAX) {
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "local world of %u ranks, at most %u are possible",
+                        out->local_world_size, STK_RANKS_MAX);
+    }
     return STOKER_OK;
 }
 

@@ -135,8 +135,8 @@ static stoker_status read_options(const stoker_source *source, const stoker_load
     if ((unsigned)out->on_error > STOKER_ON_ERROR_REPLACE) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "on_error %d is none of 0, 1, 2", (int)out->on_error);
     }
-    if (source->kind == STK_SOURCE_MEDIA &&
-        (out->batch_samples_max == 0 || out->batch_samples_max > STK_BATCH_SAMPLES_MAX)) {
+    bool required = source->kind == STK_SOURCE_MEDIA;
+    if ((required && out->batch_samples_max == 0) || out->batch_samples_max > STK_BATCH_SAMPLES_MAX) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "batch_samples_max %u, expected 1 to %u",
                         out->batch_samples_max, STK_BATCH_SAMPLES_MAX);
     }
@@ -342,6 +342,10 @@ static stoker_status check_request(const struct stoker_loader *loader, const sto
 {
     if (loader->kind == STK_SOURCE_PROCESS) {
         if (request->id_count > 0) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "sample ids for a process source");
+        if (request->payload_size == 0 || request->payload_size > STK_PAYLOAD_BYTES_MAX) {
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload of %zu bytes, expected 1 to %u",
+                            request->payload_size, STK_PAYLOAD_BYTES_MAX);
+        }
         return STOKER_OK;
     }
     if (request->payload_size > 0) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload for a native source");
@@ -369,10 +373,6 @@ static stoker_status encode_request(struct stoker_loader *loader, const stoker_r
         .ids = {NULL, request->id_count * sizeof(uint64_t)},
         .payload = {request->payload, request->payload_size},
     };
-    if (request->payload_size > STK_MESSAGE_BYTES_MAX || stk_request_size(&message) > STK_MESSAGE_BYTES_MAX) {
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a request of %zu bytes, at most %u are possible",
-                        request->payload_size + message.ids.size, STK_MESSAGE_BYTES_MAX);
-    }
     size_t size = stk_request_size(&message);
     struct stk_out *out = stk_client_out_create(loader->client, STK_MESSAGE_REQUEST, size + message.ids.size);
     if (!out) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a request of %zu bytes", size);

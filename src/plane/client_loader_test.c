@@ -120,6 +120,11 @@ static void test_options_are_checked(void **state)
     assert_int_equal(stoker_loader_open(fake.client, &source, &larger.options, &loader, &error),
                      STOKER_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(error.message, "batch_samples_max 0"));
+    source.kind = STK_SOURCE_PROCESS;
+    larger.options.batch_samples_max = STK_BATCH_SAMPLES_MAX + 1;
+    assert_int_equal(stoker_loader_open(fake.client, &source, &larger.options, &loader, &error),
+                     STOKER_ERR_INVALID_ARGUMENT);
+    source.kind = STK_SOURCE_MEDIA;
     larger.options.batch_samples_max = 1;
     larger.options.on_error = (stoker_on_error)9;
     assert_int_equal(stoker_loader_open(fake.client, &source, &larger.options, &loader, &error),
@@ -452,7 +457,9 @@ static void test_payloads_travel_whole(void **state)
         assert_int_equal(message.payload.size, sizeof payload);
         assert_memory_equal(message.payload.data, payload, sizeof payload);
     }
-    request.payload_size = (size_t)STK_MESSAGE_BYTES_MAX + 1;
+    request.payload_size = (size_t)STK_PAYLOAD_BYTES_MAX + 1;
+    assert_int_equal(stoker_loader_request(loader, &request, &error), STOKER_ERR_INVALID_ARGUMENT);
+    request.payload_size = 0;
     assert_int_equal(stoker_loader_request(loader, &request, &error), STOKER_ERR_INVALID_ARGUMENT);
     stoker_loader_close(loader);
     stoker_client_close(fake.client);

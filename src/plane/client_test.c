@@ -96,6 +96,8 @@ static void test_open_checks_its_options(void **state)
     options.rank = 0;
     options.local_rank = 1;
     assert_int_equal(stoker_client_open(&options, &client, &error), STOKER_ERR_INVALID_ARGUMENT);
+    options.local_world_size = STK_RANKS_MAX + 1;
+    assert_int_equal(stoker_client_open(&options, &client, &error), STOKER_ERR_INVALID_ARGUMENT);
     options.struct_size = 0;
     assert_int_equal(stoker_client_open(&options, &client, &error), STOKER_ERR_INVALID_ARGUMENT);
     assert_int_equal(stoker_client_open(NULL, &client, &error), STOKER_ERR_INVALID_ARGUMENT);

@@ -157,6 +157,8 @@ STOKER_API stoker_status stoker_template_channel_next(stoker_template_channel *c
 STOKER_API stoker_status stoker_template_channel_forked(stoker_template_channel *channel, uint32_t worker_id,
                                                         int64_t pid, stoker_error *err)
 {
+    if (pid <= 0 || pid > INT32_MAX)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "%lld is not a process id", (long long)pid);
     struct stk_message_template_report message = {.worker_id = worker_id, .status = STOKER_OK, .pid = pid};
     return send_template(channel, STK_MESSAGE_FORKED, &message, err);
 }
@@ -345,6 +347,10 @@ STOKER_API stoker_status stoker_worker_channel_done(stoker_worker_channel *chann
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a skeleton at %zu of %zu bytes in a result of %zu",
                         result->skeleton_offset, result->skeleton_size, result->used);
     }
+    if (result->samples_skipped > STK_BATCH_SAMPLES_MAX) {
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "%u samples skipped, a batch has at most %u",
+                        result->samples_skipped, STK_BATCH_SAMPLES_MAX);
+    }
     struct stk_message_done done = {
         .status = STOKER_OK,
         .used = result->used,
@@ -361,8 +367,9 @@ STOKER_API stoker_status stoker_worker_channel_fail(stoker_worker_channel *chann
     if (!channel->busy) return stk_fail(err, STOKER_ERR_WRONG_STATE, "no task is being worked on");
     struct report report;
     make_report(&report, failure->message, failure->detail, failure->detail_size);
+    bool is_failure = failure->status < 0 && strcmp(stoker_status_name(failure->status), "UNKNOWN") != 0;
     struct stk_message_done done = {
-        .status = failure->status < 0 ? failure->status : STOKER_ERR_INTERNAL,
+        .status = is_failure ? failure->status : STOKER_ERR_INTERNAL,
         .text = report.text_span,
         .detail = report.detail_span,
     };

@@ -143,6 +143,9 @@ static void test_result_outside_the_slab_is_refused(void **state)
     result = (stoker_worker_result){.used = 8192, .skeleton_offset = 8000, .skeleton_size = 193};
     assert_int_equal(stoker_worker_channel_done(pair.worker, &result, &error), STOKER_ERR_INVALID_ARGUMENT);
     result.skeleton_size = 192;
+    result.samples_skipped = STK_BATCH_SAMPLES_MAX + 1;
+    assert_int_equal(stoker_worker_channel_done(pair.worker, &result, &error), STOKER_ERR_INVALID_ARGUMENT);
+    result.samples_skipped = 0;
     assert_int_equal(stoker_worker_channel_done(pair.worker, &result, &error), STOKER_OK);
     assert_int_equal(stoker_worker_channel_done(pair.worker, &result, &error), STOKER_ERR_WRONG_STATE);
     (void)expect_done(&pair);
@@ -218,6 +221,11 @@ static void test_slab_grows_and_the_old_one_stays(void **state)
     stoker_worker_failure failure = {.status = STOKER_ERR_LIMIT, .message = error.message};
     assert_int_equal(stoker_worker_channel_fail(pair.worker, &failure, &error), STOKER_OK);
     assert_int_equal(expect_done(&pair).status, STOKER_ERR_LIMIT);
+    send_task(&pair, 3, 0, 0, "more", false);
+    assert_int_equal(stoker_worker_channel_next(pair.worker, &task, &error), STOKER_OK);
+    failure.status = (stoker_status)-7; /* no status that there is */
+    assert_int_equal(stoker_worker_channel_fail(pair.worker, &failure, &error), STOKER_OK);
+    assert_int_equal(expect_done(&pair).status, STOKER_ERR_INTERNAL);
     teardown(&pair);
 }
 
@@ -334,6 +342,7 @@ static void test_template_reports_and_is_asked_to_fork(void **state)
                      STOKER_OK);
     assert_int_equal(worker_id, 3);
     assert_true(fcntl(worker_fd, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(stoker_template_channel_forked(pair.template, worker_id, -1, &error), STOKER_ERR_INVALID_ARGUMENT);
     assert_int_equal(stoker_template_channel_forked(pair.template, worker_id, 777, &error), STOKER_OK);
     assert_int_equal(stk_template_report_decode(expect(&pair, STK_MESSAGE_FORKED)->body, &report, NULL), STOKER_OK);
     assert_int_equal(report.worker_id, 3);
