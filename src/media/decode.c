@@ -151,7 +151,7 @@ static stoker_status run_segments(struct pass *pass, const struct stk_segment *s
     memset(pass->delivered, 0, pass->count);
     for (size_t i = 0; i < segment_count && sound; i++) {
         int64_t key_pts = pass->table->packets[segments[i].first].pts;
-        STK_TRY(stk_av_restart(pass->av, err));
+        STK_TRY(stk_av_restart(pass->av, false, err));
         for (uint32_t packet = segments[i].first; packet < segments[i].end && sound; packet++) {
             STK_TRY(send(pass, packet, needed[packet], err));
             STK_TRY(take_by_time(pass, key_pts, &missing, &sound, err));
@@ -213,7 +213,7 @@ static stoker_status decode_in_order(struct pass *pass, bool count_is_known, uin
 {
     uint64_t counted = 0;
     size_t next = 0;
-    STK_TRY(stk_av_restart(pass->av, err));
+    STK_TRY(stk_av_restart(pass->av, true, err));
     for (uint32_t packet = 0; packet < pass->table->count; packet++) {
         if (count_is_known && next == pass->count) break;
         STK_TRY(send(pass, packet, true, err));

@@ -51,8 +51,9 @@ const struct stk_packet_table *stk_av_table(const struct stk_av *av);
 /* Seconds from the first presented frame to the end of the last. */
 double stk_av_duration(const struct stk_av *av);
 
-/* Makes the decoder ready for a key frame: opens it, or flushes what it holds. UNSUPPORTED (no decoder), NO_MEMORY. */
-stoker_status stk_av_restart(struct stk_av *av, stoker_error *err);
+/* Makes the decoder ready for a key frame: opens it, or flushes what it holds. `careful`: damage may be met, and what
+ * the decoder cannot fill must not depend on what was decoded before. UNSUPPORTED (no decoder), NO_MEMORY. */
+stoker_status stk_av_restart(struct stk_av *av, bool careful, stoker_error *err);
 /* Decodes one packet of the table; not `needed`: leaves it out if nothing refers to its frame. Damaged data is counted,
  * not failed. Everything must have been received before. */
 stoker_status stk_av_send(struct stk_av *av, uint32_t packet, bool needed, stoker_error *err);

@@ -17,6 +17,31 @@
 /* Deeper reordering than any codec allows (16 frames, fields apart). */
 #define DELAY_MAX 32u
 
+/* These conceal what they cannot decode, or report it; the others leave parts of a damaged frame as they found them. */
+static bool fills_frames(enum AVCodecID codec)
+{
+    switch (codec) {
+    case AV_CODEC_ID_H264:
+    case AV_CODEC_ID_HEVC:
+    case AV_CODEC_ID_MPEG1VIDEO:
+    case AV_CODEC_ID_MPEG2VIDEO:
+    case AV_CODEC_ID_MPEG4:
+    case AV_CODEC_ID_VP8:
+    case AV_CODEC_ID_VP9:
+    case AV_CODEC_ID_AV1: return true;
+    default: return false;
+    }
+}
+
+/* Frame memory without the past: what the decoder does not write is zero, not some earlier picture. */
+static int get_clear_buffer(AVCodecContext *decoder, AVFrame *frame, int flags)
+{
+    int result = avcodec_default_get_buffer2(decoder, frame, flags);
+    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
+        memset(frame->buf[i]->data, 0, frame->buf[i]->size);
+    return result;
+}
+
 static stoker_status open_decoder(struct stk_av *av, stoker_error *err)
 {
     const AVCodecParameters *parameters = av->stream->codecpar;
@@ -31,6 +56,7 @@ static stoker_status open_decoder(struct stk_av *av, stoker_error *err)
     int result = avcodec_parameters_to_context(decoder, parameters);
     decoder->thread_count = 1;
     decoder->pkt_timebase = av->stream->time_base;
+    if (av->careful || !fills_frames(parameters->codec_id)) decoder->get_buffer2 = get_clear_buffer;
     /* Where the stream does not state its reordering, a decoder starts without delay and loses the first reordered
      * frames. The table knows better. More delay than needed changes nothing but memory. */
     uint32_t delay = stk_plan_delay(&av->table);
@@ -44,11 +70,13 @@ static stoker_status open_decoder(struct stk_av *av, stoker_error *err)
     return STOKER_OK;
 }
 
-stoker_status stk_av_restart(struct stk_av *av, stoker_error *err)
+stoker_status stk_av_restart(struct stk_av *av, bool careful, stoker_error *err)
 {
     STK_ASSERT(av->shown);
     stk_av_log_enter(&av->log);
     stoker_status status = STOKER_OK;
+    if (careful != av->careful) avcodec_free_context(&av->decoder);
+    av->careful = careful;
     if (!av->decoder)
         status = open_decoder(av, err);
     else if (av->fed)

@@ -38,7 +38,8 @@ struct stk_av {
 
     AVCodecContext *decoder;
     AVFrame *frame;
-    bool fed; /* something was sent since the last flush */
+    bool fed;     /* something was sent since the last flush */
+    bool careful; /* the decoder gets cleared frames */
     uint64_t faults;
     struct stk_av_log log;
 };
