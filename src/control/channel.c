@@ -38,7 +38,9 @@ struct parcel {
 
 struct stk_channel {
     int fd;
-    uint64_t incarnation;
+    uint64_t incarnation;      /* ours */
+    uint64_t peer_incarnation; /* of the first frame that came */
+    bool peer_known;
     stoker_status dead; /* OK, or what every further call returns */
     bool send_closed;   /* the peer closed; what it sent before is still to be received */
 
@@ -386,6 +388,14 @@ static stoker_status take_frame(struct stk_channel *channel, struct stk_incoming
     if (frame.fd_count > channel->arrived_count)
         return give_up(channel, stk_fail(err, STOKER_ERR_PROTOCOL, "message %u announces %u descriptors, %u came",
                                          frame.type, frame.fd_count, channel->arrived_count));
+    /* Two processes on one socket (a forked child that kept it) would mix their frames (rule C3). */
+    if (channel->peer_known && frame.incarnation != channel->peer_incarnation)
+        return give_up(channel, stk_fail(err, STOKER_ERR_PROTOCOL,
+                                         "message %u is of incarnation %llx, those before were of %llx", frame.type,
+                                         (unsigned long long)frame.incarnation,
+                                         (unsigned long long)channel->peer_incarnation));
+    channel->peer_known = true;
+    channel->peer_incarnation = frame.incarnation;
     size_t total = STK_FRAME_HEADER_BYTES + frame.body_size;
     if (have < total) {
         STK_TRY(make_place(channel, total, err));

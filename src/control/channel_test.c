@@ -365,6 +365,32 @@ static void send_with_fds(int raw, const void *bytes, size_t size, int fd, unsig
     assert_int_equal(sendmsg(raw, &message, 0), (ssize_t)size);
 }
 
+/* Rule C3: every message carries the incarnation of its sender, and a connection has one sender. */
+static void test_c3_a_second_incarnation_is_refused(void **state)
+{
+    (void)state;
+    int fds[2];
+    assert_int_equal(stk_unix_pair(fds, NULL), STOKER_OK);
+    struct stk_channel *channel = NULL;
+    assert_int_equal(stk_channel_create(fds[1], 9, &channel, NULL), STOKER_OK);
+    static const uint64_t incarnations[] = {5, 5, 6};
+    for (int i = 0; i < 3; i++) {
+        const struct stk_frame frame = {.type = STK_MESSAGE_BYE, .incarnation = incarnations[i]};
+        uint8_t bytes[STK_FRAME_HEADER_BYTES];
+        stk_frame_encode(&frame, bytes);
+        assert_int_equal(write(fds[0], bytes, sizeof bytes), sizeof bytes);
+    }
+    struct stk_incoming in;
+    stoker_error err = {0};
+    assert_int_equal(stk_channel_receive(channel, &in, NULL), STOKER_OK);
+    assert_int_equal(stk_channel_receive(channel, &in, NULL), STOKER_OK);
+    assert_int_equal(in.frame.incarnation, 5);
+    assert_int_equal(stk_channel_receive(channel, &in, &err), STOKER_ERR_PROTOCOL);
+    assert_string_equal(err.message, "message 9 is of incarnation 6, those before were of 5");
+    stk_channel_destroy(channel);
+    (void)close(fds[0]);
+}
+
 static void test_unasked_descriptors(void **state)
 {
     (void)state;
@@ -486,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_peer_closes_inside_a_message),
         cmocka_unit_test(test_bytes_one_by_one),
         cmocka_unit_test(test_hostile_headers),
+        cmocka_unit_test(test_c3_a_second_incarnation_is_refused),
         cmocka_unit_test(test_unasked_descriptors),
         cmocka_unit_test(test_backlog_has_a_limit),
         cmocka_unit_test(test_no_free_descriptor_is_named),
