@@ -17,7 +17,7 @@ from collections import namedtuple
 
 from . import _seeding
 
-__all__ = ["BatchRequest", "Fetcher", "REPLACE_TRIES"]
+__all__ = ["BatchRequest", "Fetcher", "REPLACE_TRIES", "reads_whole_batches"]
 
 REPLACE_TRIES = 8
 _MACHINE = (MemoryError, TimeoutError, ConnectionError)
@@ -30,6 +30,13 @@ BatchRequest = namedtuple("BatchRequest", "index occurrences seed epoch base_see
 _BAD = object()
 
 
+def reads_whole_batches(dataset) -> bool:
+    """Does the dataset bring a ``__getitems__`` of its own? torch's Subset has one that merely passes the call on."""
+    if type(dataset).__name__ == "Subset" and type(dataset).__module__ == "torch.utils.data.dataset":
+        return reads_whole_batches(dataset.dataset)
+    return bool(getattr(dataset, "__getitems__", None))
+
+
 class Fetcher:
     """Fetches batches of one dataset. After a failure ``key`` says which sample raised (``None``: the collation)."""
 
@@ -40,6 +47,7 @@ class Fetcher:
         self.on_error = on_error
         self.retries = retries
         self.per_sample_seed = per_sample_seed
+        self._whole = reads_whole_batches(dataset)
         self.key = None
         self.skipped = []  # (key, text of the error) of the last batch
 
@@ -49,7 +57,7 @@ class Fetcher:
         keys = request.index if self.auto_collation else [request.index]
         if not self.auto_collation:
             data = self._sample(request.index, request.occurrences[0], request)
-        elif getattr(self.dataset, "__getitems__", None):
+        elif self._whole:
             self._seed_batch(keys, request)
             data = self.dataset.__getitems__(request.index)
         elif self.on_error == "raise":

@@ -164,7 +164,7 @@ class DistributedDataLoader(DataLoader):
         return self.collate_fn is stock and self.worker_init_fn is None and self.num_workers > 0
 
     def _check_policy(self, on_error, fan_out, pad_value, seeding) -> None:
-        getitems = getattr(self.dataset, "__getitems__", None) is not None and self._native is None
+        getitems = self._native is None and _fetch.reads_whole_batches(self.dataset)
         if on_error != "raise" and (getitems or not self._auto_collation):
             why = "__getitems__ reads a whole batch" if getitems else "without automatic collation there is no batch"
             raise _refuse(f"on_error={on_error!r}", why + ", so one sample cannot be told from the others")

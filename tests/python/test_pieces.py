@@ -95,6 +95,12 @@ def test_fetch_honours_getitems_and_no_collation():
     assert _fetch.Fetcher(Many(), lambda value: ("c", value), False).fetch(request(4)) == ("c", 16)
 
 
+def test_subset_is_read_sample_by_sample():
+    subset = torch.utils.data.Subset(Squares(bad=[7]), [5, 7, 6])
+    assert _fetch.Fetcher(subset, list, True, "skip").fetch(request([0, 1, 2])) == [25, 25, 36]
+    assert not _fetch.reads_whole_batches(torch.utils.data.Subset(subset, [0]))
+
+
 # -------------------------------------------------------------------------------------------------------------- seeding
 
 
