@@ -7,10 +7,25 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
+
+/* cmocka 1.1.5 prints a skipped test as "not ok 4 # SKIP name", which is a failure in TAP. Its calls of print_message()
+ * come here instead, because a program is searched before its libraries. Weak: several sources of one program include
+ * this header. */
+__attribute__((weak, visibility("default"))) void print_message(const char *const format, ...)
+{
+    static const char skipped[] = "not ok %u # SKIP";
+    bool is_skip = strncmp(format, skipped, sizeof skipped - 1) == 0;
+    va_list arguments;
+    va_start(arguments, format);
+    vprint_message(is_skip ? format + 4 : format, arguments);
+    va_end(arguments);
+}
 
 /* TAP is one line a test, so that the runner can count tests and not programs. */
 #define stk_run_tests(tests) (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests(tests, NULL, NULL))
