@@ -52,7 +52,7 @@ def sources(tree):
     for path in tree.files(["src"], {".c", ".h"}):
         parts = path.relative_to(tree.root / "src").parts
         if len(parts) > 1:
-            yield path, parts[0], parts[-1].endswith("_test.c")
+            yield path, parts[0], parts[-1].endswith(("_test.c", "_fixture.h"))
 
 
 def check_table(tree):
@@ -101,6 +101,8 @@ def check_includes(tree):
                     bad.append(f"{where}: <{header}> is not in include/")
                 continue
             folder = header.split("/")[0]
+            if header.endswith("_fixture.h") and not is_test:
+                bad.append(f'{where}: "{header}" is for tests')
             if is_test and header.startswith("tests/support/"):
                 continue
             if "/" not in header or not (tree.root / "src" / header).is_file():

@@ -135,6 +135,8 @@ plant(layers, "is granted", "src/base/word_test.c", '#include "wire/letter_inter
 plant(layers, "is granted", "src/base/word.c", '#include "tests/support/unit.h"\n', "src/base/word.c:1: ")
 plant(layers, "is granted", "src/base/word.c", '#include "word.h"\n', '"word.h" is not a path from src/')
 plant(layers, "is granted", "src/base/word.c", "#include <stoker/ghost.h>\n", "<stoker/ghost.h> is not in include/")
+plant(layers, "is granted", "src/wire/letter.c", '#include "base/x_fixture.h"\n', '"base/x_fixture.h" is for tests',
+      also={"src/base/x_fixture.h": '#include "tests/support/unit.h"\n'})
 plant(layers, "is granted", "src/extra/x.c", '#include "base/word.h"\n', "folder 'extra' has no line in src/LAYERS")
 plant(layers, "is used", "src/LAYERS", LAYERS.replace("sys: base", "sys: base wire"),
       "src/LAYERS:4: grant 'sys: wire' is not used")
@@ -191,6 +193,9 @@ plant(text, "size", "src/base/word.c", "\n" * 700, "has 700 lines now: write tha
 plant(text, "size", text.OUTLIERS, "src/base/word.c 700\n", "take it off the list")
 plant(text, "size", text.OUTLIERS, "src/base/ghost.c 700\n", "src/base/ghost.c does not exist")
 plant(text, "test beside", "src/base/word_test.c", None, "src/base/word.c: no word_test.c beside it")
+plant(text, "test beside", text.TESTED_ELSEWHERE, "src/base/word.c src/base/word_test.c\n", "has a test beside it now")
+plant(text, "test beside", "src/base/word_test.c", None, "src/base/ghost_test.c does not exist",
+      also={text.TESTED_ELSEWHERE: "src/base/word.c src/base/ghost_test.c\n"})
 
 plant(links, "lead somewhere", "docs/page.md", "# Page\n\n[x](ghost.md)\n## The end\n",
       "docs/page.md:3: ghost.md does not exist")

@@ -9,6 +9,7 @@ import sys
 import common
 
 OUTLIERS = "tests/check/outliers.txt"
+TESTED_ELSEWHERE = "tests/check/tested_elsewhere.txt"
 LINES_MAX = 600
 COLUMNS_MAX = 120
 CODE = ["src", "include", "python", "sim", "tests", "bench", "examples"]
@@ -75,13 +76,28 @@ def check_size(tree):
 
 
 def check_tests_beside(tree):
-    """x.c has x_test.c beside it; the program is tested by its command cases."""
-    bad = []
+    """x.c has x_test.c beside it; the program is tested by its command cases. Parts of one machine that cannot be told apart
+    from outside stand in a list, each with the test that drives it."""
+    bad, elsewhere = [], {}
+    listing = tree.root / TESTED_ELSEWHERE
+    for number, line in enumerate(tree.text(listing).splitlines() if listing.is_file() else [], 1):
+        fields = line.split("#")[0].split()
+        if fields:
+            elsewhere[fields[0]] = number
+            for path in fields:
+                if not (tree.root / path).is_file():
+                    bad.append(f"{TESTED_ELSEWHERE}:{number}: {path} does not exist")
+            if len(fields) != 2:
+                bad.append(f"{TESTED_ELSEWHERE}:{number}: expected a source and its test")
     for path in tree.files(["src"], {".c"}):
         module = path.relative_to(tree.root / "src").parts[0]
         if path.name.endswith("_test.c") or module in ("cli", "lib"):
             continue
-        if not pathlib.Path(path.parent, path.stem + "_test.c").is_file():
+        has_test = pathlib.Path(path.parent, path.stem + "_test.c").is_file()
+        number = elsewhere.get(tree.name(path))
+        if has_test and number:
+            bad.append(f"{TESTED_ELSEWHERE}:{number}: {tree.name(path)} has a test beside it now: take it off the list")
+        elif not has_test and not number:
             bad.append(f"{tree.name(path)}: no {path.stem}_test.c beside it")
     return bad
 
