@@ -288,7 +288,8 @@ static stoker_status join_job(const stoker_client_options *options, uint64_t inc
                             "a DataServer started as '%s' ended %d times before it answered", options->program, starts);
         }
         if (stk_clock_now_ns() >= discover.deadline_ns) {
-            return stk_fail(err, STOKER_ERR_TIMEOUT, "each DataServer that was found ended before it answered, for %.1f s",
+            return stk_fail(err, STOKER_ERR_TIMEOUT,
+                            "each DataServer that was found ended before it answered, for %.1f s",
                             (double)options->connect_timeout_ns / 1e9);
         }
         (void)poll(NULL, 0, RETRY_WAIT_MS); /* let the old socket go */

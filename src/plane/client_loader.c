@@ -303,7 +303,8 @@ void stk_loader_detach(struct stoker_loader *loader)
     struct stk_message_loader_ref ref = {.loader_id = loader->loader_id};
     stoker_status status;
     STK_CLIENT_SEND(status, client, STK_MESSAGE_LOADER_CLOSE, loader_ref, &ref, NULL);
-    /* A DataServer that is gone needs no telling; without memory it learns of the close by the end of the connection. */
+    /* A DataServer that is gone needs no telling; without memory it learns of the close by the end of the
+     * connection. */
     (void)status;
 }
 
