@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `stoker dataserver`: serve the ranks of one job on this host. Ranks start it by themselves and hand over the socket that
- * they listen on; a site that starts it itself names the socket. SIGTERM and SIGINT end it cleanly: no process, socket or
- * segment stays.
+ * `stoker dataserver`: serve the ranks of one job on this host. Ranks start it by themselves and hand over the socket
+ * that they listen on; a site that starts it itself names the socket. SIGTERM and SIGINT end it cleanly: no process,
+ * socket or segment stays.
  */
 #include <errno.h>
 #include <fcntl.h>

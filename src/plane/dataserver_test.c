@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A real DataServer with real workers and ranks that speak message by message: handshake, native and Python lanes, memory, hostile
- * messages, and its end. What happens when workers die is in pool_test.c.
+ * A real DataServer with real workers and ranks that speak message by message: handshake, native and Python lanes,
+ * memory, hostile messages, and its end. What happens when workers die is in pool_test.c.
  */
 #include "tests/support/unit.h"
 
@@ -410,6 +410,7 @@ static void test_a5_keeping_batches_does_not_stop(void **state)
     }
     assert_true(copies >= COUNT - 5);
     assert_true(copies < COUNT);
+    for (int i = 0; i < COUNT; i++) stk_shm_mapping_unref(batches[i].mapping); /* kept to the end, never returned */
     stoker_source_close(source);
     finish(&server, &rank);
 }

@@ -346,8 +346,8 @@ static void kill_and_wait(struct plane_rank *observer, pid_t victim)
     while (strstr(plane_status(observer), pattern)) continue;
 }
 
-/* Again and again a worker is killed at a random moment: every batch comes once, with its bytes. (Two kills of one batch
- * would be one too many: the next one waits until all that was asked for has come.) */
+/* Again and again a worker is killed at a random moment: every batch comes once, with its bytes. (Two kills of one
+ * batch would be one too many: the next one waits until all that was asked for has come.) */
 static void test_nothing_is_lost_under_kills(void **state)
 {
     (void)state;
