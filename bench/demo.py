@@ -202,7 +202,7 @@ def reference_signatures(clips):
     """Signature of every clip by PyAV, decoded once in this process."""
     log_start = time.monotonic()
     dataset = contenders.PyavVideos([clip["path"] for clip in clips], FRAMES, SIDE, DTYPE, "sequential")
-    signatures = numpy.array(torch.cat([small_signature(dataset[index].unsqueeze(0)) for index in range(len(dataset))]))
+    signatures = torch.cat([small_signature(dataset[index].unsqueeze(0)) for index in range(len(dataset))]).numpy()
     harness.log(f"demo: {len(clips)} clips decoded for reference in {time.monotonic() - log_start:.1f} s")
     return signatures
 
