@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker probe: the JSON lines against the reference's facts, the table, folders, exit status."""
+
+import json
+import os
+
+FIELDS = ["schema", "path", "codec", "width", "height", "rotation", "frames", "duration_s", "bytes", "error"]
+
+
+def lines(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_json_agrees_with_the_reference(stoker, golden):
+    expected = json.loads((golden / "expected.json").read_text())["clips"]
+    for flags in ([], ["--exact"]):
+        done = stoker("probe", "--json", *flags, *[golden / name for name in expected])
+        assert done.returncode == 3 and done.stderr == ""  # two of them cannot be used
+        for row, (name, clip) in zip(lines(done), expected.items(), strict=True):
+            assert list(row) == FIELDS
+            assert row["path"] == str(golden / name) and row["bytes"] == clip["bytes"]
+            if clip["open"] != "ok" or clip["video"] is None:
+                assert row["codec"] is None and row["error"] and "\n" not in row["error"]
+                continue
+            assert row["error"] is None
+            assert row["codec"] == clip["video"]["codec_name"]
+            assert [row["width"], row["height"]] == clip["dims_after_rotation"]
+            assert row["frames"] == clip["decoded_frames"]
+            assert row["rotation"] == -clip["video"]["rotation_ccw_deg_side_data"] % 360
+            if name != "truncated_faststart.mp4" and clip["container_duration"]:
+                assert abs(row["duration_s"] - float(clip["container_duration"])) < 0.1
+
+
+def test_no_video_stream_is_said_exactly(stoker, golden):
+    row, = lines(stoker("probe", "--json", golden / "audio_only.m4a"))
+    assert row["error"] == "no video stream"
+
+
+def test_folders_are_walked_in_sorted_order(stoker, golden, tmp_path):
+    for name in ("b/2.mp4", "b/1.mp4", "a.mp4", ".hidden.mp4"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        os.symlink(golden / "rot90.mp4", path)
+    done = stoker("probe", "--json", ".")
+    assert done.returncode == 0
+    assert [row["path"] for row in lines(done)] == ["./a.mp4", "./b/1.mp4", "./b/2.mp4"]
+
+
+def test_missing_files_and_odd_names_are_reported(stoker, tmp_path):
+    odd = os.fsencode(tmp_path) + b"/bad\xff name.mp4"
+    with open(odd, "wb"):
+        pass
+    done = stoker("probe", "--json", "absent.mp4", ".")
+    assert done.returncode == 3
+    absent, empty = lines(done)
+    assert "absent.mp4" in absent["error"] and "No such file" in absent["error"]
+    assert empty["path"] == "./bad� name.mp4" and "empty" in empty["error"]
+
+
+def test_table_has_a_row_per_file(stoker, golden):
+    done = stoker("probe", golden / "rot90.mp4", golden / "audio_only.m4a")
+    head, good, bad = done.stdout.splitlines()
+    assert head.split() == ["codec", "size", "turn", "frames", "seconds", "bytes", "path"]
+    assert good.split()[:5] == ["h264", "180x320", "270", "25", "1.000"]
+    assert bad.endswith("audio_only.m4a: no video stream")
+
+
+def test_output_that_cannot_be_written_is_an_error(program, golden):
+    import subprocess
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program, "probe", golden / "rot90.mp4"], stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
+    assert done.returncode == 4 and "cannot write" in done.stderr

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the corpus of fuzz_manifest from docs/reference/source-blobs.md alone: good blobs, and bad ones that differ in one thing.
+
+    make_manifest_corpus.py FOLDER
+"""
+
+import pathlib
+import struct
+import sys
+
+
+def blob(magic, body, version=1, size=None):
+    return struct.pack("<IIQ", magic, version, 16 + len(body) if size is None else size) + body
+
+
+def media(paths, frames=4, width=16, height=8, dtype=1, layout=0, mean=(0, 0, 0), std=(0, 0, 0), damaged=0.0, count=None,
+          offsets=None, text=None):
+    text = b"".join(path + b"\0" for path in paths) if text is None else text
+    form = struct.pack("<7I", frames, width, height, dtype, layout, 0, 0) + struct.pack("<6f", *mean, *std)
+    form += struct.pack("<IdQ", 0, damaged, 0)
+    entries, offset = b"", 0
+    for index, path in enumerate(paths):
+        entries += struct.pack("<QQq", offsets[index] if offsets else offset, 1000 + index, 1_700_000_000_000_000_000)
+        offset += len(path) + 1
+    return form + struct.pack("<QQ", len(paths) if count is None else count, len(text)) + entries + text
+
+
+def process(arguments, environment, cwd=b"", samples=7, counts=None):
+    texts = b"".join(text + b"\0" for text in [*arguments, *environment, cwd])
+    return struct.pack("<QII", samples, *(counts or (len(arguments), len(environment)))) + texts
+
+
+MEDIA, PROCESS = 0x564B5453, 0x504B5453
+PATHS = [b"/a.mp4", b"/data/b.webm", b"/c \xc3\xa9.mkv"]
+INPUTS = {
+    "valid_media_three": blob(MEDIA, media(PATHS)),
+    "valid_media_none": blob(MEDIA, media([])),
+    "valid_media_float": blob(MEDIA, media(PATHS[:1], dtype=4, layout=1, mean=(.5, .4, .3), std=(.2, .2, .2), damaged=-1.0)),
+    "bad_media_magic": blob(MEDIA + 1, media(PATHS)),
+    "bad_media_version": blob(MEDIA, media(PATHS), version=2),
+    "bad_media_size": blob(MEDIA, media(PATHS), size=17),
+    "bad_media_frames": blob(MEDIA, media(PATHS, frames=0)),
+    "bad_media_huge": blob(MEDIA, media(PATHS, frames=65536, width=65536, height=65536)),
+    "bad_media_dtype": blob(MEDIA, media(PATHS, dtype=5)),
+    "bad_media_mean": blob(MEDIA, media(PATHS, mean=(.5, 0, 0))),
+    "bad_media_nan": blob(MEDIA, media(PATHS, dtype=4, mean=(float("nan"), 0, 0))),
+    "bad_media_count": blob(MEDIA, media(PATHS, count=4)),
+    "bad_media_count_wraps": blob(MEDIA, media(PATHS, count=(1 << 64) // 24 + 1)),
+    "bad_media_offset": blob(MEDIA, media(PATHS, offsets=[0, 6, 20])),
+    "bad_media_offset_far": blob(MEDIA, media(PATHS, offsets=[0, 7, (1 << 64) - 1])),
+    "bad_media_unended": blob(MEDIA, media(PATHS[:1], text=b"/a.mp4x")),
+    "bad_media_empty_path": blob(MEDIA, media([b""])),
+    "bad_media_rest": blob(MEDIA, media(PATHS[:1], text=b"/a.mp4\0/b.mp4\0")),
+    "bad_media_long_path": blob(MEDIA, media([b"/" + b"x" * 4095])),
+    "valid_process": blob(PROCESS, process([b"/usr/bin/python3", b"-m", b"x", b""], [b"A=1", b"B="], b"/tmp")),
+    "valid_process_least": blob(PROCESS, process([b"a"], [])),
+    "bad_process_no_argument": blob(PROCESS, process([], [b"A=1"])),
+    "bad_process_empty_program": blob(PROCESS, process([b"", b"x"], [])),
+    "bad_process_few_texts": blob(PROCESS, process([b"a"], [b"A=1"], counts=(2, 1))),
+    "bad_process_more_texts": blob(PROCESS, process([b"a", b"b"], [], counts=(1, 0))),
+    "bad_process_many": blob(PROCESS, process([b"a"], [], counts=(1 << 31, 1 << 31))),
+    "bad_short": b"STKV",
+    "bad_nothing": b"",
+}
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in INPUTS.items():
+        (folder / name).write_bytes(data)
