@@ -110,8 +110,8 @@ def memory_use(pids: list[int]) -> int:
     if group is not None:
         return _group_use(group)
     total = 0
-    mapped: dict[tuple[int, int], int] = {}  # segment -> its part of the shares
-    segments: dict[tuple[int, int], int] = {}  # segment -> bytes in memory
+    mapped: dict[int, int] = {}  # segment -> its part of the shares
+    segments: dict[int, int] = {}  # segment -> bytes in memory
     for pid in pids:
         for line in _read(f"/proc/{pid}/smaps_rollup").decode().splitlines():
             if line.startswith("Pss:"):
@@ -198,6 +198,47 @@ class MemoryGroup:
         wait_until(removed, 30, "the memory cgroup to empty")
 
 
+class Started(subprocess.Popen):
+    """A process whose stdout and stderr are files: nobody has to read along, and the DataServer that a rank started may
+    keep them open after the rank has ended (a pipe would then have no end)."""
+
+    def __init__(self, command, base: pathlib.Path, **options) -> None:
+        self.out_path, self.err_path = pathlib.Path(f"{base}.out"), pathlib.Path(f"{base}.err")
+        self._read = 0
+        with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
+            super().__init__(command, stdout=out, stderr=err, **options)
+
+    def _rest(self) -> bytes:
+        with open(self.out_path, "rb") as file:
+            file.seek(self._read)
+            return file.read()
+
+    def read_line(self, timeout_s: float = 120.0) -> str:
+        """The next line of stdout; AssertionError with stderr if the process ends before."""
+        def line():
+            ended = self.poll() is not None  # before the look at the file: what it wrote is there then
+            text, end, _ = self._rest().partition(b"\n")
+            if end:
+                self._read += len(text) + 1
+                return text.decode(errors="replace"), None
+            return ended and (None, self.returncode)
+        text, status = wait_until(line, timeout_s, f"a line of {self.args}")
+        assert text is not None, f"exit {status} before a line came\n{self.err()}"
+        return text
+
+    def out(self) -> str:
+        """Stdout behind the lines that were read."""
+        return self._rest().decode(errors="replace")
+
+    def err(self) -> str:
+        return self.err_path.read_text(errors="replace")
+
+    def say(self, text: str = "") -> None:
+        """One line to its stdin."""
+        self.stdin.write(text + "\n")
+        self.stdin.flush()
+
+
 class Runtime:
     """Starts the processes of one test and knows what is left of them."""
 
@@ -208,9 +249,9 @@ class Runtime:
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
             self.environment.pop(name, None)
         for name in [name for name in self.environment if name.startswith(("TORCHELASTIC_", "STOKER_"))]:
-            if name != MARKER:
+            if name not in (MARKER, "STOKER_PROGRAM"):
                 del self.environment[name]
-        self._started: list[subprocess.Popen] = []
+        self._started: list[Started] = []
 
     # ------------------------------------------------------------------------------------------------------- starting
 
@@ -219,26 +260,21 @@ class Runtime:
         path.write_text(textwrap.dedent(text))
         return path
 
-    def start(self, command, environment: dict | None = None, **options) -> subprocess.Popen:
-        """Start a command in a session of its own; its stdout and stderr are pipes of text unless options say else."""
-        options.setdefault("stdout", subprocess.PIPE)
-        options.setdefault("stderr", subprocess.PIPE)
-        options.setdefault("stdin", subprocess.DEVNULL)
-        options.setdefault("start_new_session", True)
-        options.setdefault("text", True)
-        options.setdefault("cwd", self.folder)
-        process = subprocess.Popen([str(word) for word in command],
-                                   env={**self.environment, **(environment or {})}, **options)
+    def start(self, command, environment: dict | None = None, **options) -> Started:
+        """Start a command in a session of its own. Its stdin is a pipe; it may wait there for our permission to go on."""
+        options = {"stdin": subprocess.PIPE, "start_new_session": True, "text": True, "cwd": self.folder, **options}
+        process = Started([str(word) for word in command], self.folder / f"process-{len(self._started)}",
+                          env={**self.environment, **(environment or {})}, **options)
         self._started.append(process)
         return process
 
-    def script(self, text: str, *arguments, environment: dict | None = None, prefix=(), **options) -> subprocess.Popen:
+    def script(self, text: str, *arguments, environment: dict | None = None, prefix=(), **options) -> Started:
         """Start a Python script (its text) with the interpreter of the tests, behind the words of `prefix`."""
         path = self.write(f"script_{len(self._started)}.py", text)
         return self.start([*prefix, sys.executable, path, *arguments], environment, **options)
 
     def launch_ranks(self, count: int, text: str, *arguments, environment: dict | None = None,
-                     **options) -> list[subprocess.Popen]:
+                     **options) -> list[Started]:
         """Start `count` ranks of one job on this host, as a launcher would: same script, environment of torchrun."""
         path = self.write(f"ranks_{len(self._started)}.py", text)
         job = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
@@ -279,6 +315,17 @@ class Runtime:
                     found.add(f"{pid}: {words[5]}")
         return sorted(found)
 
+    def segment_bytes(self) -> int:
+        """Bytes in memory of the segments that our processes hold open; the DataServer holds all of them."""
+        sizes = {}
+        for pid in self.pids():
+            for path, target in _open_files(pid):
+                if target.startswith("/memfd:stoker"):
+                    with contextlib.suppress(OSError):
+                        info = os.stat(path)
+                        sizes[info.st_ino] = info.st_blocks * 512
+        return sum(sizes.values())
+
     def leftovers(self) -> Leftovers:
         return Leftovers(self.processes(), self.sockets(), self.segments())
 
@@ -311,24 +358,27 @@ class Runtime:
         wait_until(gone, 30, "the processes of the test to die")
         for process in self._started:
             process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
 
 
-def finish(process: subprocess.Popen, timeout_s: float = 120.0) -> tuple[int, str, str]:
-    """Exit status and output of a process; AssertionError with the output so far if it does not end in time."""
+def finish(process: Started, timeout_s: float = 120.0) -> tuple[int, str, str]:
+    """Close its stdin and wait for its end: exit status, unread stdout, stderr. AssertionError if it does not end."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
     try:
-        out, err = process.communicate(timeout=timeout_s)
+        status = process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        raise AssertionError(f"no end within {timeout_s} s: {process.args}\n{out}\n{err}") from None
-    return process.returncode, out, err
+        process.wait()
+        raise AssertionError(f"no end within {timeout_s} s: {process.args}\n{process.out()}\n{process.err()}") from None
+    return status, process.out(), process.err()
 
 
-def finish_well(process: subprocess.Popen, timeout_s: float = 120.0) -> str:
+def finish_well(process: Started, timeout_s: float = 120.0) -> str:
     """As finish, and the exit status must be 0; gives stdout."""
     status, out, err = finish(process, timeout_s)
     assert status == 0, f"exit {status}\n{out}\n{err}"

@@ -25,8 +25,8 @@ HOLDER = """
 @pytest.mark.parametrize("how", ["open", "map"])
 def test_leftovers_of_a_test_are_found(runtime, how):
     assert not runtime.leftovers()
-    holder = runtime.script(HOLDER, how, stdin=support.subprocess.PIPE)
-    assert holder.stdout.readline() == "ready\n"
+    holder = runtime.script(HOLDER, how)
+    assert holder.read_line() == "ready"
     left = runtime.leftovers()
     assert [process.pid for process in left.processes] == [holder.pid]
     assert left.sockets == [f"@stoker-{runtime.id}"]
@@ -38,8 +38,8 @@ def test_leftovers_of_a_test_are_found(runtime, how):
 
 
 def test_orphans_are_found_and_ended(runtime):
-    process = runtime.start(["sh", "-c", "sleep 1000 & echo $!"], stderr=support.subprocess.DEVNULL)
-    orphan = int(process.stdout.readline())
+    process = runtime.start(["sh", "-c", "sleep 1000 & echo $!"])
+    orphan = int(process.read_line())
     process.wait()
     assert [found.pid for found in runtime.processes()] == [orphan]
     runtime.kill_all()
@@ -57,12 +57,11 @@ def test_memory_of_open_and_mapped_segments_counts_once(runtime):
             view = mmap.mmap(segment, 64 << 20)
             view[:32 << 20] = bytes(32 << 20)
     """
-    process = runtime.script(text, stdin=support.subprocess.PIPE)
-    assert process.stdout.readline() == "ready\n"
+    process = runtime.script(text)
+    assert process.read_line() == "ready"
     before = support.memory_use([process.pid])
-    process.stdin.write("\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == "ready\n"
+    process.say()
+    assert process.read_line() == "ready"
     after = support.memory_use([process.pid])
     assert before > 64 << 20
     assert abs(after - before) < 8 << 20  # the interpreter's own pages move a little
@@ -75,8 +74,8 @@ def test_memory_of_a_group_of_its_own(runtime):
     except OSError as error:
         pytest.skip(f"no memory cgroup can be made here: {error}")
     process = runtime.script("import sys; kept = bytearray(b'x') * (50 << 20); print(1, flush=True); sys.stdin.read()",
-                             stdin=support.subprocess.PIPE, preexec_fn=group.enter)
-    process.stdout.readline()
+                             preexec_fn=group.enter)
+    process.read_line()
     assert support.memory_use([process.pid]) > 50 << 20
     support.finish_well(process)
     group.close()

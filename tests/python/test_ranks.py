@@ -39,7 +39,8 @@ RANK = """
     dataset = {{
         "tensors": lambda: Tensors(29, 20000),
         "nested": lambda: Nested(),
-        "native": lambda: VideoDataset(CLIPS, frames=4, size=64, dtype="float32", mean=[.5]*3, std=[.2]*3, return_index=True),
+        "native": lambda: VideoDataset(CLIPS, frames=4, size=64, dtype="float32", mean=[.5] * 3, std=[.2] * 3,
+                                       return_index=True),
     }}[kind]()
     loader = DistributedDataLoader(dataset, batch_size=3, shuffle=True, num_workers=2, seed=3)
     sampler = DistributedSampler(dataset, 2, rank, shuffle=True, seed=3)
@@ -59,18 +60,14 @@ RANK = """
 @pytest.mark.parametrize("kind", ["tensors", "nested", "native"])
 def test_two_ranks_get_what_the_stock_loader_gives(runtime, kind):
     import os
-    import subprocess
 
     text = RANK.format(folder=os.path.dirname(datasets.__file__), rank_source="int(__import__('os').environ['RANK'])")
-    ranks = runtime.launch_ranks(2, text, kind, stdin=subprocess.PIPE)
+    ranks = runtime.launch_ranks(2, text, kind)
     results = []
     for rank in ranks:
-        line = rank.stdout.readline()
-        assert line, support.finish(rank, 30)
-        results.append(json.loads(line))
+        results.append(json.loads(rank.read_line()))
     for rank in ranks:
-        rank.stdin.write("\n")
-        rank.stdin.flush()
+        rank.say()
     for rank in ranks:
         support.finish_well(rank, 60)
     assert results[0]["batches"] == results[1]["batches"]
