@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker keeps every training rank's next batch ready before the rank asks for it.
 
-``stoker.torch.DistributedDataLoader`` is the loader for PyTorch, ``stoker.media.VideoDataset`` a dataset of video files that is
-decoded in C. This package imports PyTorch only in ``stoker.torch``, and NumPy only where arrays are made.
+``stoker.torch.DistributedDataLoader`` is the loader for PyTorch, ``stoker.media.VideoDataset`` a dataset of video
+files that is decoded in C. This package imports PyTorch only in ``stoker.torch``, and NumPy only where arrays are
+made.
 """
 
 from . import errors

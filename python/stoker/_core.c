@@ -2,8 +2,8 @@
  *
  * The extension module stoker._core: module set-up, errors, and small system calls that Python lacks.
  *
- * Sources: _core_media.c (probe, frames, sources), _core_loader.c (client, loader, batch, leaf), _core_worker.c (channels of
- * templates and workers).
+ * Sources: _core_media.c (probe, frames, sources), _core_loader.c (client, loader, batch, leaf), _core_worker.c
+ * (channels of templates and workers).
  */
 #include "_core.h"
 
@@ -30,8 +30,8 @@ PyObject *core_raise(stoker_status status, const stoker_error *err, const void *
     PyObject *context = PyUnicode_DecodeUTF8(err->context, (Py_ssize_t)strlen(err->context), "backslashreplace");
     PyObject *exception = NULL;
     if (message != NULL && context != NULL) {
-        exception = PyObject_CallMethod(errors, "make", "isiOOO", (int)status, stoker_status_name(status), err->os_error,
-                                        message, context, bytes);
+        exception = PyObject_CallMethod(errors, "make", "isiOOO", (int)status, stoker_status_name(status),
+                                        err->os_error, message, context, bytes);
     }
     if (exception != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
@@ -46,7 +46,7 @@ PyObject *core_raise(stoker_status status, const stoker_error *err, const void *
 
 PyObject *core_raise_closed(const char *noun)
 {
-    stoker_error err = { .status = STOKER_ERR_WRONG_STATE };
+    stoker_error err = {.status = STOKER_ERR_WRONG_STATE};
     (void)PyOS_snprintf(err.message, sizeof err.message, "the %s is closed", noun);
     return core_raise(STOKER_ERR_WRONG_STATE, &err, NULL, 0);
 }
@@ -122,8 +122,8 @@ PyTypeObject *core_add_type(PyObject *module, const char *name, PyType_Spec *spe
     return (PyTypeObject *)type;
 }
 
-/* A SIGKILLed parent must leave nobody behind, and only the kernel can promise that. Valid for a single-threaded parent: the
- * signal is bound to the thread that forked. */
+/* A SIGKILLed parent must leave nobody behind, and only the kernel can promise that. Valid for a single-threaded
+ * parent: the signal is bound to the thread that forked. */
 static PyObject *die_with_parent(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -145,10 +145,10 @@ static PyObject *version(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-    { "die_with_parent", die_with_parent, METH_VARARGS,
-      "die_with_parent(parent_pid) -> bool\n\nAsk for SIGKILL when the parent dies; False if it has already changed." },
-    { "version", version, METH_NOARGS, "version() -> str\n\nVersion of the C library that is loaded." },
-    { NULL, NULL, 0, NULL },
+    {"die_with_parent", die_with_parent, METH_VARARGS,
+     "die_with_parent(parent_pid) -> bool\n\nAsk for SIGKILL when the parent dies; False if it has already changed."},
+    {"version", version, METH_NOARGS, "version() -> str\n\nVersion of the C library that is loaded."},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the sources of the extension module stoker._core: how a C result becomes a Python exception, and the functions
- * that each source adds to the module.
+ * Shared by the sources of the extension module stoker._core: how a C result becomes a Python exception, and the
+ * functions that each source adds to the module.
  *
- * The module uses the limited API of Python 3.11 and only include/stoker. It holds handles and lends memory; every policy is
- * in the Python files beside it.
+ * The module uses the limited API of Python 3.11 and only include/stoker. It holds handles and lends memory; every
+ * policy is in the Python files beside it.
  */
 #ifndef STOKER_PYTHON_CORE_H
 #define STOKER_PYTHON_CORE_H
@@ -28,11 +28,12 @@ PyObject *core_raise(stoker_status status, const stoker_error *err, const void *
 /* Sets WRONG_STATE with this message; returns NULL. */
 PyObject *core_raise_closed(const char *noun);
 
-/* Nanoseconds of a Python number of seconds; None and negative numbers are UINT64_MAX (no limit). -1 with an exception set. */
+/* Nanoseconds of a Python number of seconds; None and negative numbers are UINT64_MAX (no limit). -1 with an exception
+ * set. */
 int core_duration(PyObject *seconds, uint64_t *out_ns);
 
-/* Copies a sequence of str or bytes paths into a NULL-terminated array of bytes objects' text. `keep` is a new list that owns
- * the text. The caller frees the array with PyMem_Free and drops `keep`. */
+/* Copies a sequence of str or bytes paths into a NULL-terminated array of their text. `keep` is a new list that owns the
+ * text. The caller frees the array with PyMem_Free and drops `keep`. */
 const char **core_texts(PyObject *sequence, PyObject **out_keep, Py_ssize_t *out_count);
 
 /* Creates a heap type and adds it to the module under `name`; returns it (borrowed from the module) or NULL. */

@@ -2,9 +2,9 @@
  *
  * Client and Loader: blocking calls without the interpreter lock, in slices, so that signals are seen at once.
  *
- * A client may be closed while loaders of it still exist as Python objects; each call checks for that. Close waits for calls
- * that are inside the library. Log records arrive on the I/O thread, which must never need the interpreter lock: they wait in a
- * ring of plain memory until Python drains it.
+ * A client may be closed while loaders of it still exist as Python objects; each call checks for that. Close waits
+ * for calls that are inside the library. Log records arrive on the I/O thread, which must never need the interpreter
+ * lock: they wait in a ring of plain memory until Python drains it.
  */
 #include "_core_batch.h"
 #include "_core_media.h"
@@ -13,11 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    LOG_RECORDS = 64,
-    LOG_ID_BYTES = 48,
-    LOG_TEXT_BYTES = 976
-};
+enum { LOG_RECORDS = 64, LOG_ID_BYTES = 48, LOG_TEXT_BYTES = 976 };
 
 struct log_record {
     int level;
@@ -33,17 +29,15 @@ struct log_ring {
 };
 
 struct client_object {
-    PyObject_HEAD
-    stoker_client *client; /* NULL once closed */
+    PyObject_HEAD stoker_client *client; /* NULL once closed */
     struct log_ring *log;
-    int busy;    /* calls inside the library; guarded by the interpreter lock, as is `closing` */
+    int busy; /* calls inside the library; guarded by the interpreter lock, as is `closing` */
     int closing;
     pid_t pid; /* a forked child frees nothing: the handles are its parent's (rule A9) */
 };
 
 struct loader_object {
-    PyObject_HEAD
-    struct client_object *owner;
+    PyObject_HEAD struct client_object *owner;
     stoker_loader *loader; /* NULL once closed */
     int busy;
 };
@@ -89,12 +83,12 @@ static void log_destroy(struct log_ring *ring)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------ client */
+/* ---------------------------------------------------------------------------------------------------------- client */
 
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "job_key", "program", "shm_dir", "rank", "world_size", "local_rank", "local_world_size",
-                             "connect_timeout", "log_level", NULL };
+    static char *names[] = {"job_key",    "program",          "shm_dir",         "rank",      "world_size",
+                            "local_rank", "local_world_size", "connect_timeout", "log_level", NULL};
     const char *job_key = NULL;
     PyObject *program = NULL, *shm_dir = NULL, *timeout = NULL;
     stoker_client_options options = STOKER_CLIENT_OPTIONS_INIT;
@@ -130,12 +124,11 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     options.log_user = self->log;
     options.log_level = (stoker_log_level)log_level;
     stoker_client *client = NULL;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_client_open(&options, &client, &err);
-    Py_END_ALLOW_THREADS
-    if (status < 0) {
+    Py_BEGIN_ALLOW_THREADS status = stoker_client_open(&options, &client, &err);
+    Py_END_ALLOW_THREADS if (status < 0)
+    {
         core_raise(status, &err, NULL, 0);
         goto fail;
     }
@@ -163,17 +156,13 @@ static stoker_client *client_enter(struct client_object *self)
     return self->client;
 }
 
-static void client_leave(struct client_object *self)
-{
-    self->busy--;
-}
+static void client_leave(struct client_object *self) { self->busy--; }
 
 /* Other threads see `closing` at their next slice. A wait of a slice at a time needs no condition variable. */
 static void wait_idle(const int *busy)
 {
     while (*busy > 0) {
-        Py_BEGIN_ALLOW_THREADS
-        PyThread_type_lock lock = PyThread_allocate_lock();
+        Py_BEGIN_ALLOW_THREADS PyThread_type_lock lock = PyThread_allocate_lock();
         if (lock != NULL) {
             (void)PyThread_acquire_lock(lock, NOWAIT_LOCK);
             (void)PyThread_acquire_lock_timed(lock, 1000, 0);
@@ -193,8 +182,7 @@ static PyObject *client_close(PyObject *object, PyObject *unused)
         wait_idle(&self->busy);
         stoker_client *client = self->client;
         self->client = NULL;
-        Py_BEGIN_ALLOW_THREADS
-        stoker_client_close(client);
+        Py_BEGIN_ALLOW_THREADS stoker_client_close(client);
         Py_END_ALLOW_THREADS
     }
     return Py_NewRef(Py_None);
@@ -206,8 +194,7 @@ static void client_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     stoker_client *client = self->client;
     if (client != NULL && self->pid == getpid()) {
-        Py_BEGIN_ALLOW_THREADS
-        stoker_client_close(client);
+        Py_BEGIN_ALLOW_THREADS stoker_client_close(client);
         Py_END_ALLOW_THREADS
     }
     log_destroy(self->log);
@@ -228,13 +215,11 @@ static PyObject *client_status(PyObject *object, PyObject *args)
         return NULL;
     }
     char *json = NULL;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
     timeout_ns = timeout_ns == UINT64_MAX ? UINT64_C(5000000000) : timeout_ns;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_client_status(client, timeout_ns, &json, &err);
-    Py_END_ALLOW_THREADS
-    client_leave(self);
+    Py_BEGIN_ALLOW_THREADS status = stoker_client_status(client, timeout_ns, &json, &err);
+    Py_END_ALLOW_THREADS client_leave(self);
     if (status < 0) {
         return core_raise(status, &err, NULL, 0);
     }
@@ -279,7 +264,8 @@ static PyObject *client_server_pid(PyObject *object, void *unused)
 {
     (void)unused;
     struct client_object *self = (struct client_object *)object;
-    return self->client == NULL ? core_raise_closed("client") : PyLong_FromLongLong(stoker_client_server_pid(self->client));
+    return self->client == NULL ? core_raise_closed("client")
+                                : PyLong_FromLongLong(stoker_client_server_pid(self->client));
 }
 
 static PyObject *client_closed(PyObject *object, void *unused)
@@ -289,27 +275,28 @@ static PyObject *client_closed(PyObject *object, void *unused)
     return PyBool_FromLong(self->client == NULL || self->closing);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ loader */
+/* ---------------------------------------------------------------------------------------------------------- loader */
 
 static PyObject *client_open_loader(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct client_object *self = (struct client_object *)object;
-    static char *names[] = { "source", "num_workers", "batch_samples_max", "max_bytes", "on_error", "retries",
-                             "stall_limit", "any_order", "name", NULL };
+    static char *names[] = {"source",  "num_workers", "batch_samples_max", "max_bytes", "on_error",
+                            "retries", "stall_limit", "any_order",         "name",      NULL};
     PyObject *source_object, *stall = NULL;
     stoker_loader_options options = STOKER_LOADER_OPTIONS_INIT;
     options.num_workers = 1;
     unsigned long long max_bytes = 0;
     int on_error = 0, any_order = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIKiIOpz", names, &source_object, &options.num_workers,
-                                     &options.batch_samples_max, &max_bytes, &on_error, &options.retries, &stall, &any_order,
-                                     &options.name) ||
+                                     &options.batch_samples_max, &max_bytes, &on_error, &options.retries, &stall,
+                                     &any_order, &options.name) ||
         core_duration(stall, &options.stall_limit_ns) < 0) {
         return NULL;
     }
     stoker_source *source = core_source_handle(source_object);
     struct loader_object *loader =
-        source != NULL ? (struct loader_object *)((allocfunc)PyType_GetSlot(loader_type, Py_tp_alloc))(loader_type, 0) : NULL;
+        source != NULL ? (struct loader_object *)((allocfunc)PyType_GetSlot(loader_type, Py_tp_alloc))(loader_type, 0)
+                       : NULL;
     if (loader == NULL) {
         return NULL;
     }
@@ -325,13 +312,11 @@ static PyObject *client_open_loader(PyObject *object, PyObject *args, PyObject *
         Py_DECREF((PyObject *)loader);
         return NULL;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
     stoker_loader *handle = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_loader_open(client, source, &options, &handle, &err);
-    Py_END_ALLOW_THREADS
-    client_leave(self);
+    Py_BEGIN_ALLOW_THREADS status = stoker_loader_open(client, source, &options, &handle, &err);
+    Py_END_ALLOW_THREADS client_leave(self);
     if (status < 0) {
         Py_DECREF((PyObject *)loader);
         return core_raise(status, &err, NULL, 0);
@@ -367,7 +352,7 @@ static PyObject *loader_begin(PyObject *object, PyObject *unused)
     if (loader == NULL) {
         return NULL;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_loader_begin(loader, &err);
     loader_leave(self);
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
@@ -377,8 +362,8 @@ static PyObject *loader_begin(PyObject *object, PyObject *unused)
 static PyObject *loader_request(PyObject *object, PyObject *what)
 {
     struct loader_object *self = (struct loader_object *)object;
-    stoker_request request = { 0 };
-    Py_buffer payload = { 0 };
+    stoker_request request = {0};
+    Py_buffer payload = {0};
     uint64_t *ids = NULL;
     if (PyObject_CheckBuffer(what)) {
         if (PyObject_GetBuffer(what, &payload, PyBUF_SIMPLE) < 0) {
@@ -404,14 +389,12 @@ static PyObject *loader_request(PyObject *object, PyObject *what)
         request.ids = ids;
         request.id_count = (size_t)count;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = STOKER_OK;
     stoker_loader *loader = loader_enter(self);
     if (loader != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_loader_request(loader, &request, &err);
-        Py_END_ALLOW_THREADS
-        loader_leave(self);
+        Py_BEGIN_ALLOW_THREADS status = stoker_loader_request(loader, &request, &err);
+        Py_END_ALLOW_THREADS loader_leave(self);
     }
     PyMem_Free(ids);
     if (payload.obj != NULL) {
@@ -437,13 +420,12 @@ static PyObject *loader_next(PyObject *object, PyObject *args)
             return NULL;
         }
         stoker_batch *batch = NULL;
-        stoker_error err = { 0 };
+        stoker_error err = {0};
         stoker_status status;
         uint64_t slice_ns = left_ns < CORE_SLICE_NS ? left_ns : CORE_SLICE_NS;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_loader_next(loader, slice_ns, &batch, &err);
-        Py_END_ALLOW_THREADS
-        if (status < 0) {
+        Py_BEGIN_ALLOW_THREADS status = stoker_loader_next(loader, slice_ns, &batch, &err);
+        Py_END_ALLOW_THREADS if (status < 0)
+        {
             const void *detail = NULL;
             size_t detail_size = 0;
             stoker_loader_failure(loader, &detail, &detail_size);
@@ -480,13 +462,14 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
     if (loader == NULL) {
         return NULL;
     }
-    stoker_loader_stats stats = { 0 };
+    stoker_loader_stats stats = {0};
     stoker_loader_read_stats(loader, &stats);
     loader_leave(self);
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "batches", (unsigned long long)stats.batches, "failures",
-                         (unsigned long long)stats.failures, "samples_skipped", (unsigned long long)stats.samples_skipped,
-                         "copies", (unsigned long long)stats.copies, "tasks_retried", (unsigned long long)stats.tasks_retried,
-                         "last_wait_ns", (unsigned long long)stats.last_wait_ns, "last_ready_ns",
+                         (unsigned long long)stats.failures, "samples_skipped",
+                         (unsigned long long)stats.samples_skipped, "copies", (unsigned long long)stats.copies,
+                         "tasks_retried", (unsigned long long)stats.tasks_retried, "last_wait_ns",
+                         (unsigned long long)stats.last_wait_ns, "last_ready_ns",
                          (unsigned long long)stats.last_ready_ns, "bytes_held", (unsigned long long)stats.bytes_held);
 }
 
@@ -500,10 +483,8 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
         wait_idle(&self->busy);
         if (self->owner->client != NULL && !self->owner->closing) { /* else the client has closed it */
             self->owner->busy++;
-            Py_BEGIN_ALLOW_THREADS
-            stoker_loader_close(loader);
-            Py_END_ALLOW_THREADS
-            self->owner->busy--;
+            Py_BEGIN_ALLOW_THREADS stoker_loader_close(loader);
+            Py_END_ALLOW_THREADS self->owner->busy--;
         }
     }
     return Py_NewRef(Py_None);
@@ -520,46 +501,54 @@ static void loader_dealloc(PyObject *object)
 }
 
 static PyMethodDef client_methods[] = {
-    { "open_loader", (PyCFunction)(void (*)(void))client_open_loader, METH_VARARGS | METH_KEYWORDS,
-      "open_loader(source, num_workers=1, ...) -> Loader" },
-    { "status", client_status, METH_VARARGS, "status(timeout=5.0) -> str\n\nState of the DataServer as JSON." },
-    { "drain_log", client_log, METH_NOARGS, "drain_log() -> list of (level, id, text, lost before it)" },
-    { "close", client_close, METH_NOARGS, "close() -> None\n\nLeave the job; batches stay valid." },
-    { NULL, NULL, 0, NULL },
+    {"open_loader", (PyCFunction)(void (*)(void))client_open_loader, METH_VARARGS | METH_KEYWORDS,
+     "open_loader(source, num_workers=1, ...) -> Loader"},
+    {"status", client_status, METH_VARARGS, "status(timeout=5.0) -> str\n\nState of the DataServer as JSON."},
+    {"drain_log", client_log, METH_NOARGS, "drain_log() -> list of (level, id, text, lost before it)"},
+    {"close", client_close, METH_NOARGS, "close() -> None\n\nLeave the job; batches stay valid."},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef client_properties[] = {
-    { "server_pid", client_server_pid, NULL, "Process id of the DataServer.", NULL },
-    { "closed", client_closed, NULL, "True once closed.", NULL },
-    { NULL, NULL, NULL, NULL, NULL },
+    {"server_pid", client_server_pid, NULL, "Process id of the DataServer.", NULL},
+    {"closed", client_closed, NULL, "True once closed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot client_slots[] = {
-    { Py_tp_new, client_new },         { Py_tp_dealloc, client_dealloc },
-    { Py_tp_methods, client_methods }, { Py_tp_getset, client_properties },
-    { Py_tp_doc, "A rank's connection to its host's DataServer; starts one if none answers." },
-    { 0, NULL },
+    {Py_tp_new, client_new},
+    {Py_tp_dealloc, client_dealloc},
+    {Py_tp_methods, client_methods},
+    {Py_tp_getset, client_properties},
+    {Py_tp_doc, "A rank's connection to its host's DataServer; starts one if none answers."},
+    {0, NULL},
 };
 
-static PyType_Spec client_spec = { .name = "stoker._core.Client", .basicsize = sizeof(struct client_object),
-                                   .flags = Py_TPFLAGS_DEFAULT, .slots = client_slots };
+static PyType_Spec client_spec = {.name = "stoker._core.Client",
+                                  .basicsize = sizeof(struct client_object),
+                                  .flags = Py_TPFLAGS_DEFAULT,
+                                  .slots = client_slots};
 
 static PyMethodDef loader_methods[] = {
-    { "begin", loader_begin, METH_NOARGS, "begin() -> None\n\nBegin an iteration; outstanding requests are cancelled." },
-    { "request", loader_request, METH_O, "request(payload or ids) -> None\n\nAsk for a batch; never waits for it." },
-    { "next", loader_next, METH_VARARGS,
-      "next(timeout=None) -> Batch or None\n\nThe next batch; None when nothing is outstanding; TimeoutError." },
-    { "stats", loader_stats, METH_NOARGS, "stats() -> dict\n\nCounters since the loader was opened." },
-    { "close", loader_close, METH_NOARGS, "close() -> None\n\nOutstanding requests are cancelled; batches stay valid." },
-    { NULL, NULL, 0, NULL },
+    {"begin", loader_begin, METH_NOARGS, "begin() -> None\n\nBegin an iteration; outstanding requests are cancelled."},
+    {"request", loader_request, METH_O, "request(payload or ids) -> None\n\nAsk for a batch; never waits for it."},
+    {"next", loader_next, METH_VARARGS,
+     "next(timeout=None) -> Batch or None\n\nThe next batch; None when nothing is outstanding; TimeoutError."},
+    {"stats", loader_stats, METH_NOARGS, "stats() -> dict\n\nCounters since the loader was opened."},
+    {"close", loader_close, METH_NOARGS, "close() -> None\n\nOutstanding requests are cancelled; batches stay valid."},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot loader_slots[] = {
-    { Py_tp_dealloc, loader_dealloc }, { Py_tp_methods, loader_methods }, { 0, NULL },
+    {Py_tp_dealloc, loader_dealloc},
+    {Py_tp_methods, loader_methods},
+    {0, NULL},
 };
 
-static PyType_Spec loader_spec = { .name = "stoker._core.Loader", .basicsize = sizeof(struct loader_object),
-                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, .slots = loader_slots };
+static PyType_Spec loader_spec = {.name = "stoker._core.Loader",
+                                  .basicsize = sizeof(struct loader_object),
+                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  .slots = loader_slots};
 
 int core_loader_init(PyObject *module)
 {

@@ -14,26 +14,25 @@ static PyTypeObject *source_type;
 static PyObject *probe(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = { "path", "exact", NULL };
+    static char *names[] = {"path", "exact", NULL};
     PyObject *path = NULL;
     int exact = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|p", names, PyUnicode_FSConverter, &path, &exact)) {
         return NULL;
     }
     stoker_media_info info;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
     const char *text = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_media_probe(text, exact ? STOKER_PROBE_EXACT : 0, &info, &err);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(path);
+    Py_BEGIN_ALLOW_THREADS status = stoker_media_probe(text, exact ? STOKER_PROBE_EXACT : 0, &info, &err);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
     if (status < 0) {
         return core_raise(status, &err, NULL, 0);
     }
-    return Py_BuildValue("{s:s,s:I,s:I,s:i,s:K,s:d,s:K,s:L}", "codec", info.codec, "width", info.width, "height", info.height,
-                         "rotation", (int)info.rotation, "frames", (unsigned long long)info.frames, "duration_s",
-                         info.duration_s, "bytes", (unsigned long long)info.bytes, "mtime_ns", (long long)info.mtime_ns);
+    return Py_BuildValue("{s:s,s:I,s:I,s:i,s:K,s:d,s:K,s:L}", "codec", info.codec, "width", info.width, "height",
+                         info.height, "rotation", (int)info.rotation, "frames", (unsigned long long)info.frames,
+                         "duration_s", info.duration_s, "bytes", (unsigned long long)info.bytes, "mtime_ns",
+                         (long long)info.mtime_ns);
 }
 
 /* Frames collected without the interpreter lock. */
@@ -55,8 +54,8 @@ static stoker_status frames_take(void *user, size_t position, const uint8_t *rgb
     }
     if (width != frames->width || height != frames->height) {
         err->status = STOKER_ERR_UNSUPPORTED;
-        (void)PyOS_snprintf(err->message, sizeof err->message, "frame %zu is %ux%u, the frames before it are %ux%u", position,
-                            width, height, frames->width, frames->height);
+        (void)PyOS_snprintf(err->message, sizeof err->message, "frame %zu is %ux%u, the frames before it are %ux%u",
+                            position, width, height, frames->width, frames->height);
         return err->status;
     }
     if (position >= frames->capacity) {
@@ -64,8 +63,8 @@ static stoker_status frames_take(void *user, size_t position, const uint8_t *rgb
         while (capacity <= position) {
             capacity *= 2;
         }
-        unsigned char *data = capacity <= SIZE_MAX / frames->frame_bytes ? realloc(frames->data, capacity * frames->frame_bytes)
-                                                                         : NULL;
+        unsigned char *data =
+            capacity <= SIZE_MAX / frames->frame_bytes ? realloc(frames->data, capacity * frames->frame_bytes) : NULL;
         if (data == NULL) {
             err->status = STOKER_ERR_NO_MEMORY;
             (void)PyOS_snprintf(err->message, sizeof err->message, "no memory for %zu frames of %zu bytes", capacity,
@@ -116,7 +115,7 @@ static uint64_t *index_array(PyObject *sequence, size_t *out_count)
 static PyObject *frames(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = { "path", "indices", "width", "height", NULL };
+    static char *names[] = {"path", "indices", "width", "height", NULL};
     PyObject *path = NULL, *sequence = Py_None;
     unsigned int width = 0, height = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OII", names, PyUnicode_FSConverter, &path, &sequence, &width,
@@ -129,21 +128,20 @@ static PyObject *frames(PyObject *self, PyObject *args, PyObject *kwargs)
         Py_DECREF(path);
         return NULL;
     }
-    stoker_frame_list list = { .indices = indices, .count = count, .width = width, .height = height };
-    struct frames out = { 0 };
-    stoker_error err = { 0 };
+    stoker_frame_list list = {.indices = indices, .count = count, .width = width, .height = height};
+    struct frames out = {0};
+    stoker_error err = {0};
     stoker_status status;
     const char *text = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_frames_read(text, &list, frames_take, &out, &err);
-    Py_END_ALLOW_THREADS
-    PyMem_Free(indices);
+    Py_BEGIN_ALLOW_THREADS status = stoker_frames_read(text, &list, frames_take, &out, &err);
+    Py_END_ALLOW_THREADS PyMem_Free(indices);
     Py_DECREF(path);
     PyObject *result = NULL;
     if (status < 0) {
         core_raise(status, &err, NULL, 0);
     } else {
-        PyObject *bytes = PyByteArray_FromStringAndSize((const char *)out.data, (Py_ssize_t)(out.count * out.frame_bytes));
+        PyObject *bytes =
+            PyByteArray_FromStringAndSize((const char *)out.data, (Py_ssize_t)(out.count * out.frame_bytes));
         if (bytes != NULL) {
             result = Py_BuildValue("(NnII)", bytes, (Py_ssize_t)out.count, out.height, out.width);
         }
@@ -199,13 +197,14 @@ static int colour(PyObject *sequence, float out[3], const char *name)
 static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = { "paths", "frames", "width", "height", "dtype", "layout", "resize",
-                             "short_clip", "mean", "std", "damaged_max", NULL };
+    static char *names[] = {"paths",  "frames",     "width", "height", "dtype",       "layout",
+                            "resize", "short_clip", "mean",  "std",    "damaged_max", NULL};
     PyObject *paths, *mean = Py_None, *std = Py_None;
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     int dtype = 0, layout = 0, resize = 0, short_clip = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOd", names, &paths, &spec.frames, &spec.width, &spec.height,
-                                     &dtype, &layout, &resize, &short_clip, &mean, &std, &spec.damaged_max)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOd", names, &paths, &spec.frames, &spec.width,
+                                     &spec.height, &dtype, &layout, &resize, &short_clip, &mean, &std,
+                                     &spec.damaged_max)) {
         return NULL;
     }
     if (colour(mean, spec.mean, "mean") < 0 || colour(std, spec.std, "std") < 0) {
@@ -221,14 +220,12 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
     if (texts == NULL) {
         return NULL;
     }
-    stoker_path_list list = { .paths = texts, .count = (size_t)count };
+    stoker_path_list list = {.paths = texts, .count = (size_t)count};
     stoker_source *source = NULL;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_source_create_video(&list, &spec, &source, &err);
-    Py_END_ALLOW_THREADS
-    PyMem_Free(texts);
+    Py_BEGIN_ALLOW_THREADS status = stoker_source_create_video(&list, &spec, &source, &err);
+    Py_END_ALLOW_THREADS PyMem_Free(texts);
     Py_DECREF(keep);
     return status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
 }
@@ -236,12 +233,12 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = { "argv", "env", "cwd", "payload", "count", NULL };
+    static char *names[] = {"argv", "env", "cwd", "payload", "count", NULL};
     PyObject *argv, *env, *cwd = NULL;
     Py_buffer payload;
     unsigned long long count = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO&y*|K", names, &argv, &env, PyUnicode_FSConverter, &cwd, &payload,
-                                     &count)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO&y*|K", names, &argv, &env, PyUnicode_FSConverter, &cwd,
+                                     &payload, &count)) {
         return NULL;
     }
     PyObject *argv_keep = NULL, *env_keep = NULL, *result = NULL;
@@ -249,15 +246,17 @@ static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs
     const char **argv_texts = core_texts(argv, &argv_keep, &unused);
     const char **env_texts = argv_texts != NULL ? core_texts(env, &env_keep, &unused) : NULL;
     if (env_texts != NULL) {
-        stoker_process_spec spec = { .argv = argv_texts, .envp = env_texts, .cwd = PyBytes_AsString(cwd),
-                                     .payload = payload.buf, .payload_size = (size_t)payload.len, .count = count };
+        stoker_process_spec spec = {.argv = argv_texts,
+                                    .envp = env_texts,
+                                    .cwd = PyBytes_AsString(cwd),
+                                    .payload = payload.buf,
+                                    .payload_size = (size_t)payload.len,
+                                    .count = count};
         stoker_source *source = NULL;
-        stoker_error err = { 0 };
+        stoker_error err = {0};
         stoker_status status;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_source_create_process(&spec, &source, &err);
-        Py_END_ALLOW_THREADS
-        result = status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
+        Py_BEGIN_ALLOW_THREADS status = stoker_source_create_process(&spec, &source, &err);
+        Py_END_ALLOW_THREADS result = status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
     }
     PyMem_Free(argv_texts);
     PyMem_Free(env_texts);
@@ -283,7 +282,7 @@ static PyObject *source_describe(PyObject *self, PyObject *args)
         return NULL;
     }
     stoker_descriptor descriptor;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_source_describe(source, id, &descriptor, &err);
     if (status < 0) {
         return core_raise(status, &err, NULL, 0);
@@ -301,9 +300,10 @@ static PyObject *source_describe(PyObject *self, PyObject *args)
     PyObject *path = descriptor.path != NULL
                          ? PyUnicode_DecodeFSDefaultAndSize(descriptor.path, (Py_ssize_t)strlen(descriptor.path))
                          : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:K,s:N,s:K,s:L,s:i,s:N,s:K}", "id", (unsigned long long)descriptor.id, "path", path, "bytes",
-                         (unsigned long long)descriptor.bytes, "mtime_ns", (long long)descriptor.mtime_ns, "dtype",
-                         (int)descriptor.dtype, "shape", shape, "sample_bytes", (unsigned long long)descriptor.sample_bytes);
+    return Py_BuildValue("{s:K,s:N,s:K,s:L,s:i,s:N,s:K}", "id", (unsigned long long)descriptor.id, "path", path,
+                         "bytes", (unsigned long long)descriptor.bytes, "mtime_ns", (long long)descriptor.mtime_ns,
+                         "dtype", (int)descriptor.dtype, "shape", shape, "sample_bytes",
+                         (unsigned long long)descriptor.sample_bytes);
 }
 
 static PyObject *source_materialise(PyObject *self, PyObject *args)
@@ -315,7 +315,7 @@ static PyObject *source_materialise(PyObject *self, PyObject *args)
         return NULL;
     }
     stoker_descriptor descriptor;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_source_describe(source, id, &descriptor, &err);
     if (status >= 0 && (uint64_t)buffer.len != descriptor.sample_bytes) {
         PyErr_Format(PyExc_ValueError, "the buffer has %zd bytes, the sample %llu", buffer.len,
@@ -324,8 +324,7 @@ static PyObject *source_materialise(PyObject *self, PyObject *args)
         return NULL;
     }
     if (status >= 0) {
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_source_materialise(source, id, buffer.buf, &err);
+        Py_BEGIN_ALLOW_THREADS status = stoker_source_materialise(source, id, buffer.buf, &err);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&buffer);
@@ -341,19 +340,22 @@ static void source_dealloc(PyObject *self)
 }
 
 static PyMethodDef source_methods[] = {
-    { "describe", source_describe, METH_VARARGS, "describe(id) -> dict\n\nWhat is known of one sample; never decodes." },
-    { "materialise", source_materialise, METH_VARARGS,
-      "materialise(id, buffer) -> None\n\nMake one sample in this thread, into a writable buffer of its size." },
-    { NULL, NULL, 0, NULL },
+    {"describe", source_describe, METH_VARARGS, "describe(id) -> dict\n\nWhat is known of one sample; never decodes."},
+    {"materialise", source_materialise, METH_VARARGS,
+     "materialise(id, buffer) -> None\n\nMake one sample in this thread, into a writable buffer of its size."},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef source_properties[] = {
-    { "count", source_count, NULL, "Number of samples.", NULL },
-    { NULL, NULL, NULL, NULL, NULL },
+    {"count", source_count, NULL, "Number of samples.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot source_slots[] = {
-    { Py_tp_dealloc, source_dealloc }, { Py_tp_methods, source_methods }, { Py_tp_getset, source_properties }, { 0, NULL },
+    {Py_tp_dealloc, source_dealloc},
+    {Py_tp_methods, source_methods},
+    {Py_tp_getset, source_properties},
+    {0, NULL},
 };
 
 static PyType_Spec source_spec = {
@@ -364,15 +366,15 @@ static PyType_Spec source_spec = {
 };
 
 static PyMethodDef media_functions[] = {
-    { "probe", (PyCFunction)(void (*)(void))probe, METH_VARARGS | METH_KEYWORDS,
-      "probe(path, exact=False) -> dict\n\nFacts about one file, from its packet table unless exact." },
-    { "frames", (PyCFunction)(void (*)(void))frames, METH_VARARGS | METH_KEYWORDS,
-      "frames(path, indices=None, width=0, height=0) -> (bytearray, count, height, width)\n\nDecode frames as RGB." },
-    { "video_source", (PyCFunction)(void (*)(void))video_source, METH_VARARGS | METH_KEYWORDS,
-      "video_source(paths, frames, width, height, ...) -> Source" },
-    { "process_source", (PyCFunction)(void (*)(void))process_source, METH_VARARGS | METH_KEYWORDS,
-      "process_source(argv, env, cwd, payload, count=0) -> Source" },
-    { NULL, NULL, 0, NULL },
+    {"probe", (PyCFunction)(void (*)(void))probe, METH_VARARGS | METH_KEYWORDS,
+     "probe(path, exact=False) -> dict\n\nFacts about one file, from its packet table unless exact."},
+    {"frames", (PyCFunction)(void (*)(void))frames, METH_VARARGS | METH_KEYWORDS,
+     "frames(path, indices=None, width=0, height=0) -> (bytearray, count, height, width)\n\nDecode frames as RGB."},
+    {"video_source", (PyCFunction)(void (*)(void))video_source, METH_VARARGS | METH_KEYWORDS,
+     "video_source(paths, frames, width, height, ...) -> Source"},
+    {"process_source", (PyCFunction)(void (*)(void))process_source, METH_VARARGS | METH_KEYWORDS,
+     "process_source(argv, env, cwd, payload, count=0) -> Source"},
+    {NULL, NULL, 0, NULL},
 };
 
 int core_media_init(PyObject *module)

@@ -8,8 +8,7 @@
 #include "_core.h"
 
 struct source_object {
-    PyObject_HEAD
-    stoker_source *source;
+    PyObject_HEAD stoker_source *source;
 };
 
 /* The handle of a Source, or NULL with an exception set. Borrowed. */

@@ -2,24 +2,21 @@
  *
  * The channels of a template and of a worker (stoker/worker.h) as Python objects.
  *
- * A Slab is memory of the current task: it may not be touched after done() or fail(). The worker's Python code keeps that rule by
- * detaching whatever a dataset kept (see worker.py).
+ * A Slab is memory of the current task: it may not be touched after done() or fail(). The worker's Python code keeps
+ * that rule by detaching whatever a dataset kept (see worker.py).
  */
 #include "_core.h"
 
 struct template_object {
-    PyObject_HEAD
-    stoker_template_channel *channel;
+    PyObject_HEAD stoker_template_channel *channel;
 };
 
 struct worker_object {
-    PyObject_HEAD
-    stoker_worker_channel *channel;
+    PyObject_HEAD stoker_worker_channel *channel;
 };
 
 struct slab_object {
-    PyObject_HEAD
-    void *data;
+    PyObject_HEAD void *data;
     size_t size;
 };
 
@@ -50,10 +47,7 @@ static PyObject *slab_address(PyObject *object, void *unused)
     return PyLong_FromVoidPtr(((struct slab_object *)object)->data);
 }
 
-static Py_ssize_t slab_length(PyObject *object)
-{
-    return (Py_ssize_t)((struct slab_object *)object)->size;
-}
+static Py_ssize_t slab_length(PyObject *object) { return (Py_ssize_t)((struct slab_object *)object)->size; }
 
 static void plain_dealloc(PyObject *object)
 {
@@ -62,11 +56,11 @@ static void plain_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ template */
+/* -------------------------------------------------------------------------------------------------------- template */
 
 static PyObject *template_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "fd", NULL };
+    static char *names[] = {"fd", NULL};
     int fd;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i", names, &fd)) {
         return NULL;
@@ -75,7 +69,7 @@ static PyObject *template_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (self == NULL) {
         return NULL;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_template_channel_open(fd, &self->channel, &err);
     if (status < 0) {
         Py_DECREF((PyObject *)self);
@@ -97,11 +91,11 @@ static PyObject *template_report(PyObject *object, PyObject *args)
 {
     stoker_template_channel *channel = template_handle(object);
     const char *message = NULL;
-    Py_buffer detail = { 0 };
+    Py_buffer detail = {0};
     if (channel == NULL || !PyArg_ParseTuple(args, "|zy*", &message, &detail)) {
         return NULL;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_template_channel_report(channel, message, detail.buf, (size_t)detail.len, &err);
     if (detail.obj != NULL) {
         PyBuffer_Release(&detail);
@@ -120,14 +114,10 @@ static PyObject *template_next(PyObject *object, PyObject *args)
     }
     uint32_t worker_id = 0;
     int fd = -1;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_template_channel_next(channel, timeout_ns, &worker_id, &fd, &err);
-    Py_END_ALLOW_THREADS
-    if (status < 0) {
-        return core_raise(status, &err, NULL, 0);
-    }
+    Py_BEGIN_ALLOW_THREADS status = stoker_template_channel_next(channel, timeout_ns, &worker_id, &fd, &err);
+    Py_END_ALLOW_THREADS if (status < 0) { return core_raise(status, &err, NULL, 0); }
     if (status == STOKER_END) {
         return Py_NewRef(Py_None);
     }
@@ -145,7 +135,7 @@ static PyObject *template_forked(PyObject *object, PyObject *args)
     if (channel == NULL || !PyArg_ParseTuple(args, "IL", &worker_id, &pid)) {
         return NULL;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_template_channel_forked(channel, worker_id, pid, &err);
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
 }
@@ -165,11 +155,11 @@ static void template_dealloc(PyObject *object)
     plain_dealloc(object);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ worker */
+/* ---------------------------------------------------------------------------------------------------------- worker */
 
 static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "fd", NULL };
+    static char *names[] = {"fd", NULL};
     int fd;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i", names, &fd)) {
         return NULL;
@@ -178,7 +168,7 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (self == NULL) {
         return NULL;
     }
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status = stoker_worker_channel_open(fd, &self->channel, &err);
     if (status < 0) {
         Py_DECREF((PyObject *)self);
@@ -203,12 +193,11 @@ static PyObject *worker_next(PyObject *object, PyObject *unused)
     if (channel == NULL) {
         return NULL;
     }
-    stoker_worker_task task = { 0 };
-    stoker_error err = { 0 };
+    stoker_worker_task task = {0};
+    stoker_error err = {0};
     stoker_status status;
     do {
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_worker_channel_next(channel, &task, &err);
+        Py_BEGIN_ALLOW_THREADS status = stoker_worker_channel_next(channel, &task, &err);
         Py_END_ALLOW_THREADS
     } while (status == STOKER_AGAIN && PyErr_CheckSignals() == 0);
     if (status < 0) {
@@ -230,12 +219,10 @@ static PyObject *worker_grow(PyObject *object, PyObject *args)
     }
     void *slab = NULL;
     size_t slab_size = 0;
-    stoker_error err = { 0 };
+    stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_worker_channel_grow(channel, (size_t)size, &slab, &slab_size, &err);
-    Py_END_ALLOW_THREADS
-    return status < 0 ? core_raise(status, &err, NULL, 0) : slab_wrap(slab, slab_size);
+    Py_BEGIN_ALLOW_THREADS status = stoker_worker_channel_grow(channel, (size_t)size, &slab, &slab_size, &err);
+    Py_END_ALLOW_THREADS return status < 0 ? core_raise(status, &err, NULL, 0) : slab_wrap(slab, slab_size);
 }
 
 static PyObject *worker_done(PyObject *object, PyObject *args)
@@ -246,9 +233,11 @@ static PyObject *worker_done(PyObject *object, PyObject *args)
     if (channel == NULL || !PyArg_ParseTuple(args, "nnnI", &used, &offset, &size, &skipped)) {
         return NULL;
     }
-    stoker_worker_result result = { .used = (size_t)used, .skeleton_offset = (size_t)offset, .skeleton_size = (size_t)size,
-                                    .samples_skipped = skipped };
-    stoker_error err = { 0 };
+    stoker_worker_result result = {.used = (size_t)used,
+                                   .skeleton_offset = (size_t)offset,
+                                   .skeleton_size = (size_t)size,
+                                   .samples_skipped = skipped};
+    stoker_error err = {0};
     stoker_status status = stoker_worker_channel_done(channel, &result, &err);
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
 }
@@ -258,13 +247,13 @@ static PyObject *worker_fail(PyObject *object, PyObject *args)
     stoker_worker_channel *channel = worker_handle(object);
     int code;
     const char *message;
-    Py_buffer detail = { 0 };
+    Py_buffer detail = {0};
     if (channel == NULL || !PyArg_ParseTuple(args, "isy*", &code, &message, &detail)) {
         return NULL;
     }
-    stoker_worker_failure failure = { .status = (stoker_status)code, .message = message, .detail = detail.buf,
-                                      .detail_size = (size_t)detail.len };
-    stoker_error err = { 0 };
+    stoker_worker_failure failure = {
+        .status = (stoker_status)code, .message = message, .detail = detail.buf, .detail_size = (size_t)detail.len};
+    stoker_error err = {0};
     stoker_status status = stoker_worker_channel_fail(channel, &failure, &err);
     PyBuffer_Release(&detail);
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
@@ -286,50 +275,66 @@ static void worker_dealloc(PyObject *object)
 }
 
 static PyGetSetDef slab_properties[] = {
-    { "address", slab_address, NULL, "Where it is mapped.", NULL },
-    { NULL, NULL, NULL, NULL, NULL },
+    {"address", slab_address, NULL, "Where it is mapped.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slab_slots[] = {
-    { Py_tp_dealloc, plain_dealloc }, { Py_bf_getbuffer, slab_getbuffer }, { Py_tp_getset, slab_properties },
-    { Py_sq_length, slab_length },    { 0, NULL },
+    {Py_tp_dealloc, plain_dealloc},
+    {Py_bf_getbuffer, slab_getbuffer},
+    {Py_tp_getset, slab_properties},
+    {Py_sq_length, slab_length},
+    {0, NULL},
 };
 
-static PyType_Spec slab_spec = { .name = "stoker._core.Slab", .basicsize = sizeof(struct slab_object),
-                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, .slots = slab_slots };
+static PyType_Spec slab_spec = {.name = "stoker._core.Slab",
+                                .basicsize = sizeof(struct slab_object),
+                                .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                .slots = slab_slots};
 
 static PyMethodDef template_methods[] = {
-    { "report", template_report, METH_VARARGS, "report(error_message=None, detail=b'') -> None" },
-    { "next", template_next, METH_VARARGS, "next(timeout=None) -> (worker_id, fd), None at the end, False after the time" },
-    { "forked", template_forked, METH_VARARGS, "forked(worker_id, pid) -> None" },
-    { "close", template_close, METH_NOARGS, "close() -> None" },
-    { NULL, NULL, 0, NULL },
+    {"report", template_report, METH_VARARGS, "report(error_message=None, detail=b'') -> None"},
+    {"next", template_next, METH_VARARGS,
+     "next(timeout=None) -> (worker_id, fd), None at the end, False after the time"},
+    {"forked", template_forked, METH_VARARGS, "forked(worker_id, pid) -> None"},
+    {"close", template_close, METH_NOARGS, "close() -> None"},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot template_slots[] = {
-    { Py_tp_new, template_new }, { Py_tp_dealloc, template_dealloc }, { Py_tp_methods, template_methods },
-    { Py_tp_doc, "TemplateChannel(fd): the template's side of its control socket." }, { 0, NULL },
+    {Py_tp_new, template_new},
+    {Py_tp_dealloc, template_dealloc},
+    {Py_tp_methods, template_methods},
+    {Py_tp_doc, "TemplateChannel(fd): the template's side of its control socket."},
+    {0, NULL},
 };
 
-static PyType_Spec template_spec = { .name = "stoker._core.TemplateChannel", .basicsize = sizeof(struct template_object),
-                                     .flags = Py_TPFLAGS_DEFAULT, .slots = template_slots };
+static PyType_Spec template_spec = {.name = "stoker._core.TemplateChannel",
+                                    .basicsize = sizeof(struct template_object),
+                                    .flags = Py_TPFLAGS_DEFAULT,
+                                    .slots = template_slots};
 
 static PyMethodDef worker_methods[] = {
-    { "next", worker_next, METH_NOARGS, "next() -> (item_id, attempt, payload, slab or None), or None at the end" },
-    { "grow", worker_grow, METH_VARARGS, "grow(size) -> Slab" },
-    { "done", worker_done, METH_VARARGS, "done(used, skeleton_offset, skeleton_size, samples_skipped) -> None" },
-    { "fail", worker_fail, METH_VARARGS, "fail(status, message, detail) -> None" },
-    { "close", worker_close, METH_NOARGS, "close() -> None" },
-    { NULL, NULL, 0, NULL },
+    {"next", worker_next, METH_NOARGS, "next() -> (item_id, attempt, payload, slab or None), or None at the end"},
+    {"grow", worker_grow, METH_VARARGS, "grow(size) -> Slab"},
+    {"done", worker_done, METH_VARARGS, "done(used, skeleton_offset, skeleton_size, samples_skipped) -> None"},
+    {"fail", worker_fail, METH_VARARGS, "fail(status, message, detail) -> None"},
+    {"close", worker_close, METH_NOARGS, "close() -> None"},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot worker_slots[] = {
-    { Py_tp_new, worker_new }, { Py_tp_dealloc, worker_dealloc }, { Py_tp_methods, worker_methods },
-    { Py_tp_doc, "WorkerChannel(fd): a worker's side of its socket." }, { 0, NULL },
+    {Py_tp_new, worker_new},
+    {Py_tp_dealloc, worker_dealloc},
+    {Py_tp_methods, worker_methods},
+    {Py_tp_doc, "WorkerChannel(fd): a worker's side of its socket."},
+    {0, NULL},
 };
 
-static PyType_Spec worker_spec = { .name = "stoker._core.WorkerChannel", .basicsize = sizeof(struct worker_object),
-                                   .flags = Py_TPFLAGS_DEFAULT, .slots = worker_slots };
+static PyType_Spec worker_spec = {.name = "stoker._core.WorkerChannel",
+                                  .basicsize = sizeof(struct worker_object),
+                                  .flags = Py_TPFLAGS_DEFAULT,
+                                  .slots = worker_slots};
 
 int core_worker_init(PyObject *module)
 {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies to a device on a stream of our own (rule A7).
 
-The slab of a batch must not be reused before the copy out of it has run, and the consumer's stream must not read before the copy has
-run. So: copy on our stream, record an event, make the consumer's stream wait for it, and hold the host batch until the event has
-fired. Streams and events are injected, so that the order of calls is tested without a device.
+The slab of a batch must not be reused before the copy out of it has run, and the consumer's stream must not read
+before the copy has run. So: copy on our stream, record an event, make the consumer's stream wait for it, and hold the
+host batch until the event has fired. Streams and events are injected, so that the order of calls is tested without a
+device.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def to_device(data, move):
 class Mover:
     """Moves batches to one device.
 
-    ``streams`` has: ``make()`` (a stream of our own), ``current()`` (the consumer's), ``using(stream)`` (a context in which copies
-    run on that stream) and ``record(stream)`` (an event behind all work that the stream has).
+    ``streams`` has: ``make()`` (a stream of our own), ``current()`` (the consumer's), ``using(stream)`` (a context in
+    which copies run on that stream) and ``record(stream)`` (an event behind all work that the stream has).
     """
 
     def __init__(self, device, streams) -> None:

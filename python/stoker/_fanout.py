@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put a batch together from parts (``fan_out``), and collate variable shapes (``pad_value``).
 
-A part is collated by ``default_collate`` on its own worker; joining the parts gives what one call over all samples would give:
-tensors are concatenated along the batch dimension, sequences of str or bytes are joined, containers are joined field by field.
+A part is collated by ``default_collate`` on its own worker; joining the parts gives what one call over all samples
+would give: tensors are concatenated along the batch dimension, sequences of str or bytes are joined, containers are
+joined field by field.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 __all__ = ["Padded", "PaddingCollate", "join", "split"]
 
-#: A tensor field of variable shape: ``data`` of shape (batch, largest extents...), padded at the end of each dimension; ``lengths`` is
-#: int64 and holds the true extents: (batch,) for one-dimensional samples, else (batch, dimensions).
+#: A tensor field of variable shape: ``data`` of shape (batch, largest extents...), padded at the end of each
+#: dimension; ``lengths`` is int64 and holds the true extents: (batch,) for one-dimensional samples, else (batch,
+#: dimensions).
 Padded = namedtuple("Padded", "data lengths")
 
 
@@ -52,7 +54,9 @@ class PaddingCollate:
         self.value = value
 
     def __call__(self, batch):
-        return collate(batch, collate_fn_map={torch.Tensor: self._tensors, _array_type(): self._arrays, **default_rest()})
+        return collate(
+            batch, collate_fn_map={torch.Tensor: self._tensors, _array_type(): self._arrays, **default_rest()}
+        )
 
     def _arrays(self, batch, *, collate_fn_map=None):
         return self._tensors([torch.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
@@ -62,7 +66,9 @@ class PaddingCollate:
         if first.dim() == 0:
             return default_collate_fn_map[torch.Tensor](batch, collate_fn_map=default_collate_fn_map)
         if any(tensor.dim() != first.dim() for tensor in batch):
-            raise RuntimeError(f"samples of {sorted({tensor.dim() for tensor in batch})} dimensions cannot be padded to one shape")
+            raise RuntimeError(
+                f"samples of {sorted({tensor.dim() for tensor in batch})} dimensions cannot be padded to one shape"
+            )
         shape = tuple(max(extents) for extents in zip(*(tensor.shape for tensor in batch)))
         data = default_collate_fn_map[torch.Tensor](
             [_pad_to(tensor, shape, self.value) for tensor in batch], collate_fn_map=default_collate_fn_map

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make one batch of a map-style Python dataset: read samples, apply the error policy, collate.
 
-The same code runs in workers and, with ``num_workers=0``, in the training process, so that both give the same values. It knows no
-framework. The rules are those of the stock loader (``__getitems__`` is honoured); the policy for bad samples is stoker's:
+The same code runs in workers and, with ``num_workers=0``, in the training process, so that both give the same values.
+It knows no framework. The rules are those of the stock loader (``__getitems__`` is honoured); the policy for bad
+samples is stoker's:
 
 * ``retries``: tries after the first, of a sample that raised;
 * ``on_error="skip"``: the place of a bad sample is filled with the previous good one of its batch, else the next;
-* ``on_error="replace"``: with the next good sample of the dataset (key + 1, key + 2, ... modulo its length, at most 8 tries).
+* ``on_error="replace"``: with the next good sample of the dataset (key + 1, key + 2, ... modulo its length, at most 8
+  tries).
 
 Errors of time or machine (MemoryError, TimeoutError, ConnectionError) are never skipped (rule C1).
 """
@@ -22,9 +24,9 @@ __all__ = ["BatchRequest", "Fetcher", "REPLACE_TRIES", "reads_whole_batches"]
 REPLACE_TRIES = 8
 _MACHINE = (MemoryError, TimeoutError, ConnectionError)
 
-#: One request of a rank. ``index`` is a list of keys, or one key without automatic collation; ``occurrences`` counts earlier uses of
-#: each key in this iteration; ``base_seed`` and ``iteration`` are those of the stock loader's workers; ``worker`` is the id of the worker
-#: that must make it (``seeding="worker"``), else None.
+#: One request of a rank. ``index`` is a list of keys, or one key without automatic collation; ``occurrences`` counts
+#: earlier uses of each key in this iteration; ``base_seed`` and ``iteration`` are those of the stock loader's
+#: workers; ``worker`` is the id of the worker that must make it (``seeding="worker"``), else None.
 BatchRequest = namedtuple("BatchRequest", "index occurrences seed epoch base_seed iteration worker", defaults=(None,))
 
 _BAD = object()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loaders of the C library behind one DistributedDataLoader.
 
-A *crew* serves one iteration at a time: it opens lanes (loaders of the C library), sends requests, and gives results in the order of the
-requests. Most crews have one lane; ``seeding="worker"`` has one for each worker, and a native batch above the size that its lane
-reserved opens a larger lane. A crew that an iteration gave back is used again if the dataset is still the same (rule B4).
+A *crew* serves one iteration at a time: it opens lanes (loaders of the C library), sends requests, and gives results
+in the order of the requests. Most crews have one lane; ``seeding="worker"`` has one for each worker, and a native
+batch above the size that its lane reserved opens a larger lane. A crew that an iteration gave back is used again if
+the dataset is still the same (rule B4).
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class Crew:
         self._name = loader.name
         self._options = {
             "max_bytes": loader.max_bytes,
-            "on_error": _ON_ERROR[loader.on_error] if loader._native is not None else 0,  # Python workers do it themselves
+            "on_error": _ON_ERROR[loader.on_error]
+            if loader._native is not None
+            else 0,  # Python workers do it themselves
             "retries": loader.retries if loader._native is not None else 0,
             "stall_limit": loader.stall_limit_s,
             "any_order": not loader.in_order,
@@ -167,7 +170,7 @@ class Crew:
             lane.begin()
 
     def give_back(self) -> bool:
-        """End the iteration; False if it had ended. What is outstanding is cancelled now, so that workers and memory are free."""
+        """End the iteration; False if it had ended. What is outstanding is cancelled now: workers and memory are free."""
         if not self._lent:
             return False
         self._lent = False

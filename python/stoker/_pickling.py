@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a Python dataset travels to its template process, and how an exception travels back (rule B4).
 
-Objects of ``__main__``, of notebooks, and lambdas go by value (cloudpickle); everything else by reference, found through the rank's
-own ``sys.path``. What cannot travel is named, with a way out. Arrays and plain tensors go as raw bytes, so that the digest of
-an unchanged dataset is cheap and equal each time.
+Objects of ``__main__``, of notebooks, and lambdas go by value (cloudpickle); everything else by reference, found
+through the rank's own ``sys.path``. What cannot travel is named, with a way out. Arrays and plain tensors go as raw
+bytes, so that the digest of an unchanged dataset is cheap and equal each time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _culprit(name: str, obj, depth: int = 0):
 
 
 def dump_payload(objects: dict) -> bytes:
-    """Pickle the dataset and the functions that go with it; ``objects`` maps the names that messages use to the values."""
+    """Pickle the dataset and the functions that go with it; ``objects``: names in messages -> values."""
     try:
         body = _dumps(objects)
     except Exception as error:
@@ -95,9 +95,9 @@ def dump_payload(objects: dict) -> bytes:
             if found is not None:
                 where, value, cause = found
                 raise errors.UnsupportedError(
-                    f"{where} (of type {type(value).__module__}.{type(value).__qualname__}) cannot be sent to the worker"
-                    f" processes: {cause}. Make it on first use in __getitem__, make it in worker_init_fn, leave it out in"
-                    " __getstate__, or set num_workers=0"
+                    f"{where} (of type {type(value).__module__}.{type(value).__qualname__}) cannot be sent to the"
+                    f" worker processes: {cause}. Make it on first use in __getitem__, make it in worker_init_fn, leave it"
+                    " out in __getstate__, or set num_workers=0"
                 ) from error
         raise
     frame = {"sys_path": [str(entry) for entry in sys.path], "argv": list(getattr(sys, "argv", [])), "body": body}
@@ -120,7 +120,7 @@ class _KeyErrorMessage(str):
 
 
 def dump_exception(error: BaseException, where: str, key) -> bytes:
-    """What a rank needs to raise ``error`` again: its class and its traceback as text; ``key`` names the sample (or is None)."""
+    """What a rank needs to raise ``error`` again: its class, its traceback as text, the key of the sample (or None)."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     if len(text) > _DETAIL_BYTES:
         text = text[: _DETAIL_BYTES // 2] + "\n...\n" + text[-_DETAIL_BYTES // 2 :]
@@ -167,12 +167,12 @@ def load_exception(detail: bytes) -> Exception:
 
 
 def template_command(package_parent: str) -> list[str]:
-    """The command that starts a template: this interpreter with the same flags, and this very package whatever its cwd holds."""
+    """The command of a template: this interpreter with the same flags, and this very package whatever the cwd holds."""
     import subprocess
 
     if not sys.executable:
         raise errors.UnsupportedError(
-            "sys.executable is empty, so no worker process of this interpreter can be started; set it, or use num_workers=0"
+            "sys.executable is empty, so no worker process can be started; set it, or use num_workers=0"
         )
     code = f"import sys; sys.path.append({package_parent!r}); from stoker.worker import main; main()"
     return [sys.executable, *subprocess._args_from_interpreter_flags(), "-P", "-c", code, "stoker.worker"]

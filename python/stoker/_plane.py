@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """This process's place in its job: one client per process, found through the launcher's environment (rule B7).
 
-The C library reads no environment; this file does. Variables that are read: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT, SLURM_JOB_ID, SLURM_STEP_ID, STOKER_PROGRAM,
-STOKER_SHM_DIR, STOKER_CONNECT_TIMEOUT (seconds). docs/reference/python.md lists them.
+The C library reads no environment; this file does. Variables that are read: RANK, WORLD_SIZE, LOCAL_RANK,
+LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT, SLURM_JOB_ID,
+SLURM_STEP_ID, STOKER_PROGRAM, STOKER_SHM_DIR, STOKER_CONNECT_TIMEOUT (seconds). docs/reference/python.md lists them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from . import _core, errors
 
 __all__ = ["client", "close", "discard", "drain_log", "program", "rank_and_world"]
 
-_JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "WORLD_SIZE", "SLURM_JOB_ID", "SLURM_STEP_ID")
+_JOB = (
+    "TORCHELASTIC_RUN_ID",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RESTART_COUNT",
+    "WORLD_SIZE",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+)
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _log = logging.getLogger("stoker")
 
@@ -37,7 +45,7 @@ def _number(name: str, default: int) -> int:
 
 
 def rank_and_world() -> tuple[int, int]:
-    """(rank, world size) from torch.distributed if it is initialised, else from the launcher's environment, else (0, 1)."""
+    """(rank, world size) from torch.distributed if it is initialised, else from the environment, else (0, 1)."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Randomness of a sample: a function of (seed, epoch, sample key, occurrence), whichever worker makes it (rule B3).
 
-``random``, ``numpy.random`` and torch's default generator are seeded from one BLAKE2b digest. NumPy and torch are seeded only when
-something has imported them: this module imports neither.
+``random``, ``numpy.random`` and torch's default generator are seeded from one BLAKE2b digest. NumPy and torch are
+seeded only when something has imported them: this module imports neither.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a Python batch in shared memory, and back: nested structure as a pickle, large arrays as leaves beside it.
+"""The result of a Python batch in shared memory, and back: structure as a pickle, large arrays as leaves beside it.
 
-A batch region is  ``leaf | leaf | ... | skeleton``; every leaf starts on a 256-byte boundary. The skeleton is a pickle of
+A batch region is  ``leaf | leaf | ... | skeleton``; every leaf starts on a 256-byte boundary. The skeleton is a
+pickle of
 
     (tree, nodes, stores, notes)
 
-where ``tree`` is the pickled structure in which each tensor or array is a numbered slot, ``nodes[i]`` says how slot i views a
-store, and a store is either bytes in the skeleton (less than 64 KiB: a private copy, rule A5) or (offset, size) in the region.
+where ``tree`` is the pickled structure in which each tensor or array is a numbered slot, ``nodes[i]`` says how slot i
+views a store, and a store is either bytes in the skeleton (less than 64 KiB: a private copy, rule A5) or (offset,
+size) in the region.
 
-What is kept: types of all containers and objects; identity (one object met twice is one object again); tensors that share a storage
-go on sharing it; strides of dense tensors. Sparse, quantised, nested and subclassed tensors, object arrays and array subclasses
-travel as an ordinary pickle. Objects whose class lives in ``__main__`` get the class of that name in the rank's own ``__main__``.
+What is kept: types of all containers and objects; identity (one object met twice is one object again); tensors that
+share a storage go on sharing it; strides of dense tensors. Sparse, quantised, nested and subclassed tensors, object
+arrays and array subclasses travel as an ordinary pickle. Objects whose class lives in ``__main__`` get the class of
+that name in the rank's own ``__main__``.
 """
 
 from __future__ import annotations
@@ -56,8 +59,8 @@ class _Pickler(cloudpickle.Pickler):
         if self._torch is not None and kind is self._torch.Tensor:
             if obj.requires_grad and not obj.is_leaf:  # as the stock loader
                 raise RuntimeError(
-                    "a non-leaf tensor that requires grad cannot be sent from a worker: autograd does not cross processes;"
-                    " call detach() on it"
+                    "a non-leaf tensor that requires grad cannot be sent from a worker: autograd does not cross"
+                    " processes; call detach() on it"
                 )
             if _plain_tensor(self._torch, obj):
                 return self._number(obj)
@@ -113,7 +116,8 @@ class Encoding:
         here = [
             store
             for store in large
-            if address <= store.address and store.address + store.size <= address + occupied
+            if address <= store.address
+            and store.address + store.size <= address + occupied
             and (store.address - address) % ALIGNMENT == 0
         ]
         end = max((store.address - address + store.size for store in here), default=0)
@@ -136,9 +140,7 @@ class Encoding:
         return needed
 
     def _skeleton(self) -> bytes:
-        stores = [
-            (store.offset, store.size) if store.offset is not None else _read(store) for store in self._stores
-        ]
+        stores = [(store.offset, store.size) if store.offset is not None else _read(store) for store in self._stores]
         return pickle.dumps((self.skeleton_offset, self._tree, self._nodes, stores, self._notes), protocol=5)
 
     def write(self, region, address: int) -> None:
@@ -198,8 +200,8 @@ def _span(tensor) -> int:
 
 
 def _tensor_nodes(members, slots, nodes, stores) -> None:
-    """Nodes of the tensors of one storage. A lone tensor that skips much of its span is made dense; tensors that share a storage
-    travel with the bytes that they cover."""
+    """Nodes of the tensors of one storage. A lone tensor that skips much of its span is made dense; tensors that share a
+    storage travel with the bytes that they cover."""
     if len(members) == 1:
         tensor = slots[members[0]]
         if _span(tensor) > tensor.numel() * tensor.element_size():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One exception per group of status codes, grouped by who must act.
 
-Every exception of stoker carries ``status`` (the name, such as ``"CORRUPT"``), ``message`` (the fact seen, the value, what was
-expected) and ``context`` (where: ``"rank 1: sample 17: clips/a.mp4"``, outermost first, or ``""``).
+Every exception of stoker carries ``status`` (the name, such as ``"CORRUPT"``), ``message`` (the fact seen, the value,
+what was expected) and ``context`` (where: ``"rank 1: sample 17: clips/a.mp4"``, outermost first, or ``""``).
 
 >>> issubclass(SampleError, DataError) and issubclass(DataError, StokerError)
 True

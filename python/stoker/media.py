@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Video files as a map-style dataset that is decoded in C.
 
-Given to a stoker loader with the default collate function, a :class:`VideoDataset` is decoded by worker processes that run no
-Python. ``dataset[i]`` decodes in the calling process, so it works with any other loader, too.
+Given to a stoker loader with the default collate function, a :class:`VideoDataset` is decoded by worker processes
+that run no Python. ``dataset[i]`` decodes in the calling process, so it works with any other loader, too.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _walk(folder: str) -> list[str]:
 
 
 def _manifest(path: str) -> list[str]:
-    """Paths of a text file: one per line, or JSON lines with a ``path`` each (what ``stoker probe --json`` prints). Relative paths
-    start at the manifest's folder; a JSON line with an ``error`` is left out."""
+    """Paths of a text file: one per line, or JSON lines with a ``path`` each (what ``stoker probe --json`` prints).
+    Relative paths start at the manifest's folder; a JSON line with an ``error`` is left out."""
     folder = os.path.dirname(os.path.abspath(path))
     found = []
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -66,7 +66,9 @@ def _manifest(path: str) -> list[str]:
                         continue
                     line = entry["path"]
                 except (ValueError, KeyError) as error:
-                    raise errors.CallerError(f"{path}, line {number}: a JSON object with a 'path' was expected ({error})") from None
+                    raise errors.CallerError(
+                        f"{path}, line {number}: a JSON object with a 'path' was expected ({error})"
+                    ) from None
             found.append(os.path.normpath(os.path.join(folder, line)))
     return found
 
@@ -82,7 +84,9 @@ def _paths(source) -> list[str]:
         if os.path.splitext(text)[1].lower() in VIDEO_EXTENSIONS:
             return [text]
         if not os.path.exists(text):
-            raise errors.CallerError(f"{text!r} is neither a folder, nor a video file, nor a manifest: it does not exist")
+            raise errors.CallerError(
+                f"{text!r} is neither a folder, nor a video file, nor a manifest: it does not exist"
+            )
         return _manifest(text)
     return [os.fspath(path) for path in source]
 
@@ -90,24 +94,22 @@ def _paths(source) -> list[str]:
 class VideoDataset:
     """A fixed number of frames of each video file, as one tensor.
 
-    Args:
-        source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest (a text file with one
-            path a line, or JSON lines with a ``path``), or an iterable of paths.
-        frames: frames per clip, sampled uniformly over its length (index ``rint(i*(n-1)/(frames-1))`` of n).
-        size: output pixels, one number for a square or ``(height, width)``.
-        dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or ``"float32"``, or a torch dtype of that name.
-        mean, std: three numbers each, of values scaled to 0..1, for R, G, B; not with uint8.
-        layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-        resize: ``"short_side_crop"`` scales the short side and crops the centre, ``"exact"`` ignores the aspect ratio.
-        short_clip: a clip with fewer frames repeats its last one (``"repeat_last"``) or is an error (``"error"``).
-        damaged_max: largest share of a clip's promised frames that may be undecodable (default 0.5).
-        return_index: items are ``(video, index)`` and batches ``(video, int64 tensor)``.
+    Args: source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest (a text
+        file with one path a line, or JSON lines with a ``path``), or an iterable of paths. frames: frames per clip,
+        sampled uniformly over its length (index ``rint(i*(n-1)/(frames-1))`` of n). size: output pixels, one number
+        for a square or ``(height, width)``. dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or
+        ``"float32"``, or a torch dtype of that name. mean, std: three numbers each, of values scaled to 0..1, for R,
+        G, B; not with uint8. layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``. resize: ``"short_side_crop"`` scales the
+        short side and crops the centre, ``"exact"`` ignores the aspect ratio. short_clip: a clip with fewer frames
+        repeats its last one (``"repeat_last"``) or is an error (``"error"``). damaged_max: largest share of a clip's
+        promised frames that may be undecodable (default 0.5). return_index: items are ``(video, index)`` and batches
+        ``(video, int64 tensor)``.
 
     Items are torch tensors if PyTorch is installed (NumPy arrays else, or with ``as_numpy=True``) of shape
     ``(frames, 3, height, width)`` in the order of ``layout``.
 
-    A file that is missing or damaged raises :class:`stoker.SampleError` when its item is asked for. Sizes and times of the files are
-    read when the dataset is made; a file that was changed since then is a mismatch.
+    A file that is missing or damaged raises :class:`stoker.SampleError` when its item is asked for. Sizes and times
+    of the files are read when the dataset is made; a file that was changed since then is a mismatch.
     """
 
     def __init__(
@@ -197,7 +199,9 @@ class VideoDataset:
             import numpy
 
             if self.dtype == "bfloat16":
-                raise errors.UnsupportedError("dtype='bfloat16': NumPy has no such type; install PyTorch or use another dtype")
+                raise errors.UnsupportedError(
+                    "dtype='bfloat16': NumPy has no such type; install PyTorch or use another dtype"
+                )
             video = memory = numpy.empty(self.shape, self.dtype)
         try:
             self._source().materialise(position, memory)

@@ -15,7 +15,6 @@ import time
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, MapDataPipe
 from torch.utils.data._utils.collate import default_collate
-
 from torch.utils.data._utils.pin_memory import pin_memory as stock_pin_memory
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -34,33 +33,38 @@ def _refuse(what: str, why: str) -> errors.UnsupportedError:
 class DistributedDataLoader(DataLoader):
     """``torch.utils.data.DataLoader`` on stoker's plane. All arguments of the installed version keep their meaning.
 
-    With a world of more than one rank (``torch.distributed``, or RANK and WORLD_SIZE) and neither ``sampler`` nor ``batch_sampler``,
-    the dataset is sharded as by ``DistributedSampler(dataset, shuffle=shuffle, seed=seed, drop_last=False)``.
+    With a world of more than one rank (``torch.distributed``, or RANK and WORLD_SIZE) and neither ``sampler`` nor
+    ``batch_sampler``, the dataset is sharded as by ``DistributedSampler(dataset, shuffle=shuffle, seed=seed,
+    drop_last=False)``.
 
     Arguments of stoker's own (all by name):
-        prefetch_batches: batches in flight, instead of ``prefetch_factor * num_workers``; 0 makes each batch when it is asked for.
+        prefetch_batches: batches in flight, instead of ``prefetch_factor * num_workers``; 0 makes each batch when it is
+            asked for.
         max_bytes: shared memory that the loader may use on this host, for all ranks; default 2 GiB.
-        on_error: what happens to a sample that raises: ``"raise"`` (at the ``next()`` of its batch), ``"skip"`` (its place is filled
-            with the previous good sample of the batch, else the next) or ``"replace"`` (with the next good one of the dataset).
+        on_error: what happens to a sample that raises: ``"raise"`` (at the ``next()`` of its batch), ``"skip"`` (its
+            place is filled with the previous good sample of the batch, else the next) or ``"replace"`` (with the next
+            good one of the dataset).
         retries: tries after the first, of a sample that raises; default 0.
         scheduler: ``"deadline"`` is the only one there is.
         data_deadline_s: input wait in seconds above which a step counts as missed in :meth:`stats`; default 0.010.
-        fan_out: split each batch of a Python dataset into this many requests; needs the default collate function. Native datasets
-            always spread the samples of a batch.
-        pad_value: pad variable-shape tensors to the maximum of the batch: each tensor field of at least one dimension becomes
-            ``Padded(data, lengths)``; ``lengths`` is int64, of shape (batch,) for one-dimensional samples, else (batch, dimensions).
+        fan_out: split each batch of a Python dataset into this many requests; needs the default collate function.
+            Native datasets always spread the samples of a batch.
+        pad_value: pad variable-shape tensors to the maximum of the batch: each tensor field of at least one dimension
+            becomes ``Padded(data, lengths)``; ``lengths`` is int64, of shape (batch,) for one-dimensional samples,
+            else (batch, dimensions).
         name: matches this loader with those of the other ranks; default: order of creation.
         seeding: ``"sample"`` seeds random, NumPy and torch before each sample from (seed, epoch, sample, occurrence);
             ``"worker"`` is the stock rule (batch i on worker i mod num_workers, seeded when it starts).
         shard: ``"auto"`` or ``"none"`` (never shard).
         share_workers: only False.
         device: copy batches to this device on a stream of stoker's own.
-        seed: of the default ``DistributedSampler`` (default 0) and of ``seeding="sample"`` (default: the initial seed of ``generator``
-            or of torch).
+        seed: of the default ``DistributedSampler`` (default 0) and of ``seeding="sample"`` (default: the initial seed
+            of ``generator`` or of torch).
         stall_limit_s: a worker that is busy longer with one task is replaced; default 300.
 
-    Errors at ``next()``: what a Python dataset raised, as in the stock loader, with ``sample_key``; :class:`stoker.SampleError` for a
-    file of a native dataset; :class:`stoker.errors.DataServerError` when the DataServer is gone.
+    Errors at ``next()``: what a Python dataset raised, as in the stock loader, with ``sample_key``;
+    :class:`stoker.SampleError` for a file of a native dataset; :class:`stoker.errors.DataServerError` when the
+    DataServer is gone.
 
     One iteration belongs to one thread.
     """
@@ -135,8 +139,20 @@ class DistributedDataLoader(DataLoader):
             )
             shuffle = None
         super().__init__(
-            dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
-            worker_init_fn, None, generator, **stock,
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            num_workers,
+            collate_fn,
+            pin_memory,
+            drop_last,
+            timeout,
+            worker_init_fn,
+            None,
+            generator,
+            **stock,
         )
         self._native = _lane.native_view(dataset) if self._runs_native() else None
         self._check_policy(on_error, fan_out, pad_value, seeding)
@@ -159,7 +175,7 @@ class DistributedDataLoader(DataLoader):
         self._state = _State(data_deadline_s)
 
     def _runs_native(self) -> bool:
-        """Native decoding gives what the default functions would give; any other function needs Python in the workers."""
+        """Native decoding gives what the default functions would give; any other needs Python in the workers."""
         stock = default_collate if self._auto_collation else torch.utils.data._utils.collate.default_convert
         return self.collate_fn is stock and self.worker_init_fn is None and self.num_workers > 0
 
@@ -184,7 +200,7 @@ class DistributedDataLoader(DataLoader):
             self.collate_fn = _fanout.PaddingCollate(pad_value)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the sampler (if it has one) and of the samples' randomness; works with persistent workers."""
+        """Set the epoch of the sampler (if it has one) and of the samples' randomness, with persistent workers too."""
         self._epoch = int(epoch)
         for holder in (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)):
             if hasattr(holder, "set_epoch"):
@@ -214,9 +230,10 @@ class DistributedDataLoader(DataLoader):
     def stats(self) -> dict:
         """Counters of this loader in this rank.
 
-        steps, deadline_misses (input wait above ``data_deadline_s``), wait_s (sum of input waits), first_batch_s (from ``iter()`` to the
-        first batch, cold start), ready_s (batch-ready latency of the last batch: from its request until it was ready here),
-        samples_skipped, tasks_retried, copies (batches handed out as private copies), failures.
+        steps, deadline_misses (input wait above ``data_deadline_s``), wait_s (sum of input waits), first_batch_s
+        (from ``iter()`` to the first batch, cold start), ready_s (batch-ready latency of the last batch: from its
+        request until it was ready here), samples_skipped, tasks_retried, copies (batches handed out as private
+        copies), failures.
         """
         state = self._state
         held = state.idle.stats() if state.idle is not None else {}
@@ -290,7 +307,9 @@ def _check_dataset(dataset) -> None:
             " map-style dataset",
         )
     if isinstance(dataset, MapDataPipe):
-        raise _refuse(f"dataset of type {type(dataset).__name__}", "MapDataPipe shards itself inside workers; use a Dataset")
+        raise _refuse(
+            f"dataset of type {type(dataset).__name__}", "MapDataPipe shards itself inside workers; use a Dataset"
+        )
 
 
 class _Iterator(_BaseDataLoaderIter):
@@ -348,7 +367,12 @@ class _InProcessIterator(_Iterator):
         self._begin(loader)
         self._per_sample_seed = loader.seeding == "sample"
         self._fetcher = _fetch.Fetcher(
-            self._dataset, self._collate_fn, self._auto_collation, loader.on_error, loader.retries, self._per_sample_seed
+            self._dataset,
+            self._collate_fn,
+            self._auto_collation,
+            loader.on_error,
+            loader.retries,
+            self._per_sample_seed,
         )
 
     def _next_data(self):
@@ -424,7 +448,7 @@ class _PlaneIterator(_Iterator):
         return self._finish(data, batch)
 
     def _draw_after_result(self) -> None:
-        """One index list for each result, before the caller sees it (rule B2); a failed result counts like any other."""
+        """One index list for each result, before the caller sees it (rule B2); a failed result counts like others."""
         if self._ahead > 0:
             self._try_put_index()
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker of Python datasets: ``python … stoker.worker CONTROL_FD PAYLOAD_FD``, started by the DataServer.
 
-The process that is started is the *template* (rule B4): it loads the dataset once, single-threaded, freezes the garbage collector,
-and forks a worker each time the DataServer asks. A worker makes one batch at a time (rule B6). While it collates, new shared
-torch storages are allocated in the slab of the batch, so that ``default_collate`` writes its result where the rank will read it.
+The process that is started is the *template* (rule B4): it loads the dataset once, single-threaded, freezes the
+garbage collector, and forks a worker each time the DataServer asks. A worker makes one batch at a time (rule B6).
+While it collates, new shared torch storages are allocated in the slab of the batch, so that ``default_collate``
+writes its result where the rank will read it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class _SlabMemory:
         return self._handed[-1]
 
     def finish(self) -> None:
-        """Before the slab is given away: whoever kept a storage of it (a dataset that caches batches) gets private memory instead.
+        """Before the slab is given away: whoever kept a storage of it (a dataset that caches batches) gets private memory.
         A dataset that does so once will do so again, so its batches are collated privately from now on."""
         self._view = None
         for storage in self._handed:
@@ -83,8 +84,14 @@ class _Worker:
         self._per_sample_seed = options["seeding"] == "sample"
         self._persistent = options["persistent_workers"]
         self._iteration = None
-        self._fetcher = _fetch.Fetcher(objects["dataset"], objects["collate_fn"], options["auto_collation"],
-                                       options["on_error"], options["retries"], self._per_sample_seed)
+        self._fetcher = _fetch.Fetcher(
+            objects["dataset"],
+            objects["collate_fn"],
+            options["auto_collation"],
+            options["on_error"],
+            options["retries"],
+            self._per_sample_seed,
+        )
         torch = sys.modules.get("torch")
         self._torch = torch
         self._memory = _SlabMemory(torch) if torch is not None else None
@@ -108,8 +115,9 @@ class _Worker:
         if self._torch is not None and not (self._persistent and not first):
             from torch.utils.data._utils import worker as stock
 
-            stock._worker_info = stock.WorkerInfo(id=self._id, num_workers=self._count, seed=seed,
-                                                  dataset=self._fetcher.dataset)
+            stock._worker_info = stock.WorkerInfo(
+                id=self._id, num_workers=self._count, seed=seed, dataset=self._fetcher.dataset
+            )
         if first or (not self._per_sample_seed and not self._persistent):
             _stock_seed(request.base_seed, self._id)
         if first and self._init_fn is not None:
@@ -254,8 +262,9 @@ def main() -> None:
     except BaseException as error:
         where = "while the dataset was loaded in a worker process"
         message = f"{where}: {type(error).__name__}: {error}"
-        channel.report(message[:480].encode("ascii", "backslashreplace").decode(),
-                       _pickling.dump_exception(error, where, None))
+        channel.report(
+            message[:480].encode("ascii", "backslashreplace").decode(), _pickling.dump_exception(error, where, None)
+        )
         while channel.next(1.0) is False:
             pass
         sys.exit(1)

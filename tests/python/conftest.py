@@ -56,7 +56,13 @@ def plane(tmp_path_factory, monkeypatch, time_limit):
     made = support.Runtime(tmp_path_factory.mktemp("plane"))
     for name in list(os.environ):
         if name.startswith(("TORCHELASTIC_", "SLURM_")) or name in (
-            "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "STOKER_SHM_DIR"
+            "RANK",
+            "WORLD_SIZE",
+            "LOCAL_RANK",
+            "LOCAL_WORLD_SIZE",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "STOKER_SHM_DIR",
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv(support.MARKER, made.id)

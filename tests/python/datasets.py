@@ -9,10 +9,18 @@ import torch
 from torch.utils.data import Dataset
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "media"
-CLIPS = [str(GOLDEN / name) for name in (
-    "h264_bframes_g12.mp4", "vfr.mp4", "editlist_cut.mp4", "vp9_odd227x171.webm", "rot90.mp4", "fragmented.mp4",
-    "mpeg4_bframes_nopts.avi",
-)]
+CLIPS = [
+    str(GOLDEN / name)
+    for name in (
+        "h264_bframes_g12.mp4",
+        "vfr.mp4",
+        "editlist_cut.mp4",
+        "vp9_odd227x171.webm",
+        "rot90.mp4",
+        "fragmented.mp4",
+        "mpeg4_bframes_nopts.avi",
+    )
+]
 CORRUPT = str(GOLDEN / "truncated_moov_at_end.mp4")
 
 Point = collections.namedtuple("Point", "x y")

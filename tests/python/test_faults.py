@@ -37,7 +37,11 @@ def test_bad_sample_raises_in_its_step(workers):
     found = steps(DistributedDataLoader(Tensors(20, 100, bad=[9]), batch_size=4, num_workers=workers))
     assert [type(step) is ValueError for step in found] == [False, False, True, False, False]
     assert [step[1].tolist() for i, step in enumerate(found) if i != 2] == [
-        [0, 1, 2, 3], [4, 5, 6, 7], [12, 13, 14, 15], [16, 17, 18, 19]]
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [12, 13, 14, 15],
+        [16, 17, 18, 19],
+    ]
     if workers:
         assert "Caught ValueError in DataLoader worker process" in str(found[2]) and "(sample 9)" in str(found[2])
         assert "sample 9 is bad" in str(found[2]) and found[2].sample_key == 9
@@ -74,14 +78,20 @@ def test_38_native_skip_and_replace(on_error, stand_in):
 
 def test_all_samples_bad_raises_under_skip():
     paths = [CORRUPT, CORRUPT, CLIPS[0]]
-    found = steps(DistributedDataLoader(VideoDataset(paths, frames=4, size=64), batch_size=2, num_workers=1, on_error="skip"))
+    found = steps(
+        DistributedDataLoader(VideoDataset(paths, frames=4, size=64), batch_size=2, num_workers=1, on_error="skip")
+    )
     assert type(found[0]) is SampleError and isinstance(found[1], torch.Tensor)
 
 
 def test_missing_file_and_bad_index(tmp_path):
     with pytest.raises(SampleError, match="sample 1: .*missing.mp4"):
         VideoDataset([CLIPS[0], tmp_path / "missing.mp4"], frames=4, size=64)[1]
-    found = steps(DistributedDataLoader(VideoDataset([CLIPS[0]], frames=4, size=64), batch_size=1, sampler=[0, 7, 0], num_workers=1))
+    found = steps(
+        DistributedDataLoader(
+            VideoDataset([CLIPS[0]], frames=4, size=64), batch_size=1, sampler=[0, 7, 0], num_workers=1
+        )
+    )
     assert [type(step) for step in found] == [torch.Tensor, IndexError, torch.Tensor]
 
 
@@ -205,7 +215,10 @@ def test_37_one_slow_sample_does_not_stop_the_others():
         done.append((index.item(), made_s.item()))
     assert [index for index, _ in done] == list(range(10))
     assert done[5][1] < done[2][1] + 1.0  # made while sample 2 was still slow... before it was handed out
-    order = [i.item() for i, _ in DistributedDataLoader(D(slow, 10), batch_size=1, num_workers=2, prefetch_factor=4, in_order=False)]
+    order = [
+        i.item()
+        for i, _ in DistributedDataLoader(D(slow, 10), batch_size=1, num_workers=2, prefetch_factor=4, in_order=False)
+    ]
     assert order[-1] == 2 or order.index(2) > 3
 
 
@@ -238,7 +251,7 @@ def test_15_ctrl_c_ends_at_once(runtime):
         for batch in DistributedDataLoader(Slow(), batch_size=1, num_workers=2):
             print("first", flush=True)
     """)
-    assert process.stdout.readline().strip() == "first"
+    assert process.read_line() == "first"
     process.send_signal(signal.SIGINT)
     status, _, err = support.finish(process, 20)
     assert "KeyboardInterrupt" in err and status in (-signal.SIGINT, 130, 1)
@@ -265,8 +278,9 @@ def test_dead_dataserver_is_an_error_and_the_next_iteration_works(plane):
 
 def test_3_memory_of_workers_is_flat_over_epochs(plane):
     strings = [f"string number {i}" for i in range(200_000)]
-    loader = DistributedDataLoader(D(lambda i, s=strings: len(s[i * 37 % len(s)]), 2000), batch_size=50, num_workers=2,
-                                   persistent_workers=True)
+    loader = DistributedDataLoader(
+        D(lambda i, s=strings: len(s[i * 37 % len(s)]), 2000), batch_size=50, num_workers=2, persistent_workers=True
+    )
     uses = []
     for _ in range(3):
         list(loader)
@@ -275,7 +289,9 @@ def test_3_memory_of_workers_is_flat_over_epochs(plane):
 
 
 def test_34_ranks_get_equal_numbers_of_batches(runtime):
-    ranks = runtime.launch_ranks(2, """
+    ranks = runtime.launch_ranks(
+        2,
+        """
         import torch
         import torch.distributed as dist
         from stoker.torch import DistributedDataLoader
@@ -291,5 +307,6 @@ def test_34_ranks_get_equal_numbers_of_batches(runtime):
             seen += 1
         print(seen, flush=True)
         dist.destroy_process_group()
-    """)
+    """,
+    )
     assert [support.finish_well(rank, 90).strip() for rank in ranks] == ["4", "4"]

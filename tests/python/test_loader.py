@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataLoader against the stock loader of the installed version: batches, draws, arguments (part B of the rules)."""
+"""DistributedDataLoader against the stock loader of the installed version: batches, draws, arguments (rules B)."""
 
 import gc
 import pathlib
@@ -29,20 +29,27 @@ def seeded(loader, epochs=2):
     return [batch for _ in range(epochs) for batch in loader]
 
 
-# ------------------------------------------------------------------------------------------------------------- exactness
+# ---------------------------------------------------------------------------------------------------------- exactness
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("options", [
-    dict(batch_size=4),
-    dict(batch_size=4, shuffle=True),
-    dict(batch_size=4, shuffle=True, drop_last=True),
-    dict(batch_size=None),
-    dict(batch_size=5, prefetch=True),
-    dict(batch_size=3, collate_fn=list),
-], ids=str)
-@pytest.mark.parametrize("dataset", [Tensors(), Nested(), clips(), clips(return_index=True), Subset(clips(), [6, 2, 2, 0])],
-                         ids=["tensors", "nested", "clips", "indexed", "subset"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(batch_size=4),
+        dict(batch_size=4, shuffle=True),
+        dict(batch_size=4, shuffle=True, drop_last=True),
+        dict(batch_size=None),
+        dict(batch_size=5, prefetch=True),
+        dict(batch_size=3, collate_fn=list),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "dataset",
+    [Tensors(), Nested(), clips(), clips(return_index=True), Subset(clips(), [6, 2, 2, 0])],
+    ids=["tensors", "nested", "clips", "indexed", "subset"],
+)
 def test_batches_equal_the_stock_loader(dataset, options, workers):
     options = dict(options)
     if options.pop("prefetch", False) and workers:
@@ -55,10 +62,14 @@ def test_batches_equal_the_stock_loader(dataset, options, workers):
 def test_batch_sampler(workers):
     dataset = Tensors()
     for made in (lambda: [[1, 2, 3], [4], [0, 22, 7, 8]], lambda: BatchSampler(RandomSampler(dataset), 5, True)):
-        same_epoch(seeded(DistributedDataLoader(dataset, batch_sampler=made(), num_workers=workers)),
-                   seeded(DataLoader(dataset, batch_sampler=made())))
-    same_epoch(DistributedDataLoader(clips(), batch_sampler=[[1], [0, 2, 3, 4, 5], [6, 6]], num_workers=workers),
-               DataLoader(clips(), batch_sampler=[[1], [0, 2, 3, 4, 5], [6, 6]]))
+        same_epoch(
+            seeded(DistributedDataLoader(dataset, batch_sampler=made(), num_workers=workers)),
+            seeded(DataLoader(dataset, batch_sampler=made())),
+        )
+    same_epoch(
+        DistributedDataLoader(clips(), batch_sampler=[[1], [0, 2, 3, 4, 5], [6, 6]], num_workers=workers),
+        DataLoader(clips(), batch_sampler=[[1], [0, 2, 3, 4, 5], [6, 6]]),
+    )
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
@@ -80,12 +91,18 @@ def test_len_and_attributes():
         loader.batch_size = 3
 
 
-# -------------------------------------------------------------------------------------------------------- rules of part B
+# ---------------------------------------------------------------------------------------------------- rules of part B
 
 
 def in_world(monkeypatch, rank, world):
-    for name, value in dict(RANK=rank, WORLD_SIZE=world, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=1, MASTER_ADDR="127.0.0.1",
-                            MASTER_PORT=support_port()).items():
+    for name, value in dict(
+        RANK=rank,
+        WORLD_SIZE=world,
+        LOCAL_RANK=rank,
+        LOCAL_WORLD_SIZE=1,
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=support_port(),
+    ).items():
         monkeypatch.setenv(name, str(value))
 
 
@@ -137,8 +154,16 @@ class Recorder:
         self.log.append("end")
 
 
-@pytest.mark.parametrize("options", [dict(num_workers=2), dict(num_workers=1, prefetch_factor=5), dict(num_workers=0),
-                                     dict(num_workers=2, persistent_workers=True)], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(num_workers=2),
+        dict(num_workers=1, prefetch_factor=5),
+        dict(num_workers=0),
+        dict(num_workers=2, persistent_workers=True),
+    ],
+    ids=str,
+)
 def test_b2_draws_match_the_stock_loader(options):
     def run(kind):
         log, states = [], []
@@ -161,13 +186,17 @@ def test_b2_draws_match_the_stock_loader(options):
 
 def test_b2_prefetch_batches_changes_the_first_number_only():
     log = []
-    loader = DistributedDataLoader(Tensors(size=5), batch_size=1, sampler=Recorder(9, log), num_workers=2, prefetch_batches=3)
+    loader = DistributedDataLoader(
+        Tensors(size=5), batch_size=1, sampler=Recorder(9, log), num_workers=2, prefetch_batches=3
+    )
     iterator = iter(loader)
     assert len([entry for entry in log if entry != "iter"]) == 3
     next(iterator)
     assert len([entry for entry in log if entry != "iter"]) == 4
     log.clear()
-    loader = DistributedDataLoader(Tensors(size=5), batch_size=1, sampler=Recorder(3, log), num_workers=2, prefetch_batches=0)
+    loader = DistributedDataLoader(
+        Tensors(size=5), batch_size=1, sampler=Recorder(3, log), num_workers=2, prefetch_batches=0
+    )
     iterator = iter(loader)
     assert [entry for entry in log if entry != "iter"] == []
     assert len(list(iterator)) == 3
@@ -179,7 +208,10 @@ def test_b2_generator_and_random_state():
         random.seed(1)
         np.random.seed(1)
         torch.manual_seed(1)
-        got = [batch[1].tolist() for batch in kind(Tensors(size=5), batch_size=4, shuffle=True, generator=generator, num_workers=2)]
+        got = [
+            batch[1].tolist()
+            for batch in kind(Tensors(size=5), batch_size=4, shuffle=True, generator=generator, num_workers=2)
+        ]
         return got, generator.get_state().tolist(), random.random(), np.random.rand(), torch.rand(()).item()
 
     assert run(DistributedDataLoader) == run(DataLoader)
@@ -274,12 +306,22 @@ def test_b4_template_is_single_threaded_and_loads_once(plane):
             import os
             import threading
 
-            return threading.active_count(), len(os.listdir("/proc/self/task")), collector.get_freeze_count() > 0, torch.get_num_threads()
+            return (
+                threading.active_count(),
+                len(os.listdir("/proc/self/task")),
+                collector.get_freeze_count() > 0,
+                torch.get_num_threads(),
+            )
 
     batches = list(DistributedDataLoader(Once(), batch_size=2, num_workers=2))
     assert len(batches) == 4
     for threads, tasks, frozen, torch_threads in batches:
-        assert threads.tolist() == [1, 1] and tasks.tolist() == [1, 1] and frozen.all() and torch_threads.tolist() == [1, 1]
+        assert (
+            threads.tolist() == [1, 1]
+            and tasks.tolist() == [1, 1]
+            and frozen.all()
+            and torch_threads.tolist() == [1, 1]
+        )
 
 
 class Info(torch.utils.data.Dataset):
@@ -303,7 +345,9 @@ def test_b5_workers_know_who_they_are():
     seed = torch.empty((), dtype=torch.int64).random_().item()
     torch.manual_seed(2)
     ids, inits = set(), set()
-    for worker, count, base, called, _ in DistributedDataLoader(Info(), batch_size=1, num_workers=3, worker_init_fn=remember):
+    for worker, count, base, called, _ in DistributedDataLoader(
+        Info(), batch_size=1, num_workers=3, worker_init_fn=remember
+    ):
         assert count.item() == 3 and base.item() == seed and called.item() == 1
         ids.add(worker.item())
     assert ids <= {0, 1, 2} and len(ids) > 1
@@ -314,8 +358,11 @@ def test_b6_refusals_of_fan_out():
         def __getitems__(self, keys):
             return [self[key] for key in keys]
 
-    for options, word in ((dict(collate_fn=list), "default collate"), (dict(batch_size=None), "default collate"),
-                          (dict(in_order=False), "in_order")):
+    for options, word in (
+        (dict(collate_fn=list), "default collate"),
+        (dict(batch_size=None), "default collate"),
+        (dict(in_order=False), "in_order"),
+    ):
         with pytest.raises(errors.UnsupportedError, match=f"fan_out=2 is refused.*{word}"):
             DistributedDataLoader(Tensors(), **{"batch_size": 4, "num_workers": 2, **options}, fan_out=2)
     with pytest.raises(errors.UnsupportedError, match="fan_out=2 is refused.*__getitems__"):
@@ -325,8 +372,10 @@ def test_b6_refusals_of_fan_out():
 @pytest.mark.parametrize("fan_out", [2, 3, 9])
 def test_b6_fan_out_equals_the_unsplit_batch(fan_out):
     for dataset in (Nested(), Tensors()):
-        same_epoch(DistributedDataLoader(dataset, batch_size=5, num_workers=2, fan_out=fan_out),
-                   DataLoader(dataset, batch_size=5))
+        same_epoch(
+            DistributedDataLoader(dataset, batch_size=5, num_workers=2, fan_out=fan_out),
+            DataLoader(dataset, batch_size=5),
+        )
 
 
 @pytest.mark.parametrize("workers, fan_out", [(0, 1), (2, 1), (2, 2), (2, 3)])
@@ -334,12 +383,14 @@ def test_fan_out_pads_variable_shapes(workers, fan_out):
     dataset = D(lambda i: (torch.full((i % 5 + 1,), i), i), 10)
     loader = DistributedDataLoader(dataset, batch_size=6, num_workers=workers, fan_out=fan_out, pad_value=-1)
     (padded, ids), _ = list(loader)
-    assert padded.data.shape == (6, 5) and padded.lengths.tolist() == [1, 2, 3, 4, 5, 1] and ids.tolist() == list(range(6))
+    assert (
+        padded.data.shape == (6, 5) and padded.lengths.tolist() == [1, 2, 3, 4, 5, 1] and ids.tolist() == list(range(6))
+    )
     for row, length, i in zip(padded.data.tolist(), padded.lengths.tolist(), range(6)):
         assert row == [i] * length + [-1] * (5 - length)
 
 
-# ----------------------------------------------------------------------------------------------- interface of the loader
+# -------------------------------------------------------------------------------------------- interface of the loader
 
 
 @pytest.mark.parametrize("options", [dict(), dict(persistent_workers=True), dict(prefetch_batches=0)], ids=str)
@@ -377,7 +428,10 @@ def test_in_order_false_gives_every_batch():
     dataset = D(lambda i: time.sleep(0.5) or i if i == 0 else i, 12)
     got = [batch.item() for batch in DistributedDataLoader(dataset, batch_size=1, num_workers=2, in_order=False)]
     assert sorted(got) == list(range(12)) and got[0] != 0
-    got = [index.tolist() for _, index in DistributedDataLoader(clips(return_index=True), batch_size=2, num_workers=2, in_order=False)]
+    got = [
+        index.tolist()
+        for _, index in DistributedDataLoader(clips(return_index=True), batch_size=2, num_workers=2, in_order=False)
+    ]
     assert sorted(sum(got, [])) == list(range(len(CLIPS)))
 
 
@@ -400,7 +454,9 @@ def test_pin_memory_without_an_accelerator_warns_as_stock():
 
 
 def test_device_cpu_changes_nothing():
-    same_epoch(DistributedDataLoader(Tensors(), batch_size=4, num_workers=1, device="cpu"), DataLoader(Tensors(), batch_size=4))
+    same_epoch(
+        DistributedDataLoader(Tensors(), batch_size=4, num_workers=1, device="cpu"), DataLoader(Tensors(), batch_size=4)
+    )
 
 
 def test_refusals_name_the_argument_and_the_reason():
@@ -420,8 +476,14 @@ def test_refusals_name_the_argument_and_the_reason():
             DistributedDataLoader(**{"dataset": Tensors(), "num_workers": 2, **options})
     with pytest.raises(TypeError, match="unexpected keyword argument 'bogus'"):
         DistributedDataLoader(Tensors(), bogus=1)
-    for options in (dict(num_workers=-1), dict(prefetch_factor=2), dict(persistent_workers=True), dict(timeout=-1),
-                    dict(sampler=[1], shuffle=True), dict(batch_sampler=[[1]], batch_size=2)):
+    for options in (
+        dict(num_workers=-1),
+        dict(prefetch_factor=2),
+        dict(persistent_workers=True),
+        dict(timeout=-1),
+        dict(sampler=[1], shuffle=True),
+        dict(batch_sampler=[[1]], batch_size=2),
+    ):
         with pytest.raises(ValueError) as stock:
             DataLoader(Tensors(), **options)
         with pytest.raises(ValueError) as ours:
@@ -449,16 +511,23 @@ def test_32_set_epoch_with_persistent_workers(monkeypatch):
     assert orders[0] != orders[1] and orders[0] == orders[2]
 
 
-# ---------------------------------------------------------------------------------------------------- contents of batches
+# ------------------------------------------------------------------------------------------------ contents of batches
 
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("pin", [False, True])
 def test_58_59_60_types_come_out_as_they_go_in(workers, pin):
     item = {
-        "zero": torch.zeros((0, 2)), "turned": torch.zeros((0, 3)).T, "point": Point({"a": [1, "s"]}, (b"b", None)),
-        "path": pathlib.Path("a/b"), "flip": np.arange(50_000)[::-1], "last": np.random.rand(200, 300)[..., ::-1],
-        "broadcast": torch.ones(1).expand(100_000), "int": 3, "set": {1}, "strided": torch.arange(400_000)[::2],
+        "zero": torch.zeros((0, 2)),
+        "turned": torch.zeros((0, 3)).T,
+        "point": Point({"a": [1, "s"]}, (b"b", None)),
+        "path": pathlib.Path("a/b"),
+        "flip": np.arange(50_000)[::-1],
+        "last": np.random.rand(200, 300)[..., ::-1],
+        "broadcast": torch.ones(1).expand(100_000),
+        "int": 3,
+        "set": {1},
+        "strided": torch.arange(400_000)[::2],
     }
     dataset = D(lambda i: item, 3)
     with warnings.catch_warnings():
@@ -470,7 +539,10 @@ def test_58_59_60_types_come_out_as_they_go_in(workers, pin):
 def test_63_lambda_local_class_and_what_cannot_travel():
     import threading
 
-    assert [batch.tolist() for batch in DistributedDataLoader(D(lambda i: i, 4), batch_size=2, num_workers=1)] == [[0, 1], [2, 3]]
+    assert [batch.tolist() for batch in DistributedDataLoader(D(lambda i: i, 4), batch_size=2, num_workers=1)] == [
+        [0, 1],
+        [2, 3],
+    ]
     dataset = Tensors()
     dataset.lock = threading.Lock()
     loader = DistributedDataLoader(dataset, batch_size=2, num_workers=1)
@@ -498,7 +570,9 @@ def test_b6_collation_happens_in_the_slab():
         return [*out, out[0].data_ptr()]
 
     kept = []
-    for (rows, _, address), i in zip(DistributedDataLoader(D(where), batch_size=4, num_workers=1, collate_fn=collate), range(5)):
+    for (rows, _, address), i in zip(
+        DistributedDataLoader(D(where), batch_size=4, num_workers=1, collate_fn=collate), range(5)
+    ):
         assert rows[:, 0].tolist() == [4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3]
         assert address % 256 == 0 or i == 0
 

@@ -36,7 +36,7 @@ def request(index, seed=1, epoch=0):
     return _fetch.BatchRequest(index, [0] * len(keys), seed, epoch, 7, 1)
 
 
-# ---------------------------------------------------------------------------------------------------------------- fetch
+# -------------------------------------------------------------------------------------------------------------- fetch
 
 
 def test_fetch_raises_and_names_the_sample():
@@ -101,7 +101,7 @@ def test_subset_is_read_sample_by_sample():
     assert not _fetch.reads_whole_batches(torch.utils.data.Subset(subset, [0]))
 
 
-# -------------------------------------------------------------------------------------------------------------- seeding
+# ------------------------------------------------------------------------------------------------------------ seeding
 
 
 def draw():
@@ -110,7 +110,15 @@ def draw():
 
 def test_b3_values_are_a_function_of_seed_epoch_key_occurrence():
     seen = set()
-    for arguments in [(1, 0, 5, 0), (2, 0, 5, 0), (1, 1, 5, 0), (1, 0, 6, 0), (1, 0, 5, 1), (1, 0, "5", 0), (1, 0, (5,), 0)]:
+    for arguments in [
+        (1, 0, 5, 0),
+        (2, 0, 5, 0),
+        (1, 1, 5, 0),
+        (1, 0, 6, 0),
+        (1, 0, 5, 1),
+        (1, 0, "5", 0),
+        (1, 0, (5,), 0),
+    ]:
         digest = _seeding.sample_digest(*arguments)
         _seeding.seed_all(digest)
         values = draw()
@@ -137,7 +145,7 @@ def test_b2_generators_are_restored():
     assert draw() == first
 
 
-# -------------------------------------------------------------------------------------------------------------- fan-out
+# ------------------------------------------------------------------------------------------------------------ fan-out
 
 
 def collated(samples, parts):
@@ -157,8 +165,15 @@ def same(a, b):
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 20])
 def test_b6_parts_join_to_the_whole_batch(parts):
     samples = [
-        {"t": torch.full((2, 3), float(i)), "n": i, "f": i / 2, "s": f"s{i}", "b": b"%d" % i,
-         "p": Point(torch.tensor(i), [f"x{i}", np.arange(3) + i]), "z": torch.zeros((0, 2))}
+        {
+            "t": torch.full((2, 3), float(i)),
+            "n": i,
+            "f": i / 2,
+            "s": f"s{i}",
+            "b": b"%d" % i,
+            "p": Point(torch.tensor(i), [f"x{i}", np.arange(3) + i]),
+            "z": torch.zeros((0, 2)),
+        }
         for i in range(7)
     ]
     assert same(collated(samples, parts), default_collate(samples))
@@ -178,7 +193,7 @@ def test_padding_returns_lengths():
     assert same(parts, whole)
 
 
-# --------------------------------------------------------------------------------------------------------------- device
+# ------------------------------------------------------------------------------------------------------------- device
 
 
 class FakeEvent:
@@ -240,7 +255,12 @@ def test_a7_slab_is_kept_until_its_event_has_fired():
     moved = mover.move({"x": [FakeTensor(streams)], "s": "text"}, "batch 0")
     assert moved["x"][0].where == "gpu" and moved["s"] == "text"
     assert streams.calls == [
-        ("begin", "own"), ("copy", "gpu"), ("end", "own"), ("record", "own"), ("wait", 0), ("used by", "consumer"),
+        ("begin", "own"),
+        ("copy", "gpu"),
+        ("end", "own"),
+        ("record", "own"),
+        ("wait", 0),
+        ("used by", "consumer"),
     ]
     mover.move(FakeTensor(streams), "batch 1")
     assert len(mover.deferred) == 2
@@ -254,7 +274,7 @@ def test_a7_slab_is_kept_until_its_event_has_fired():
     assert len(mover.deferred) == 0 and streams.events[2].fired
 
 
-# ------------------------------------------------------------------------------------------------------------- pickling
+# ----------------------------------------------------------------------------------------------------------- pickling
 
 
 class Locked(Squares):
@@ -296,10 +316,15 @@ class Peculiar(Exception):
         super().__init__(a, b)
 
 
-@pytest.mark.parametrize("error, kind", [
-    (ValueError("bad value"), ValueError), (KeyError("missing"), KeyError), (Peculiar(1, 2), RuntimeError),
-    (errors.SampleError("cut", "sample 3: a.mp4", "CORRUPT"), errors.SampleError),
-])
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        (ValueError("bad value"), ValueError),
+        (KeyError("missing"), KeyError),
+        (Peculiar(1, 2), RuntimeError),
+        (errors.SampleError("cut", "sample 3: a.mp4", "CORRUPT"), errors.SampleError),
+    ],
+)
 def test_exceptions_keep_their_type(error, kind):
     try:
         raise error
@@ -313,13 +338,24 @@ def test_exceptions_keep_their_type(error, kind):
         assert got.context == "sample 3: a.mp4" and got.status == "CORRUPT"
 
 
-# --------------------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------------------------- errors
 
 
 def test_errors_are_grouped_by_who_must_act():
-    groups = {-1: errors.CallerError, -2: errors.CallerError, -3: errors.UnsupportedError, -10: errors.DataError,
-              -11: errors.DataError, -12: errors.DataError, -20: errors.MachineError, -23: errors.MachineError,
-              -30: errors.DataServerError, -31: errors.PeerError, -33: errors.PeerError, -40: errors.InternalError}
+    groups = {
+        -1: errors.CallerError,
+        -2: errors.CallerError,
+        -3: errors.UnsupportedError,
+        -10: errors.DataError,
+        -11: errors.DataError,
+        -12: errors.DataError,
+        -20: errors.MachineError,
+        -23: errors.MachineError,
+        -30: errors.DataServerError,
+        -31: errors.PeerError,
+        -33: errors.PeerError,
+        -40: errors.InternalError,
+    }
     for code, kind in groups.items():
         error = errors.make(code, "NAME", 5, "message", "context", b"detail")
         assert type(error) is kind and error.status == "NAME" and error.os_error == 5
