@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "source/source_fixture.h"
+#include "sys/thread.h"
 
 static stoker_video_spec small_form(void)
 {
@@ -138,6 +139,44 @@ static void test_a8_changed_file_is_a_mismatch(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+struct reader {
+    struct stoker_source *source;
+    uint8_t samples[3][4 * 3 * 8 * 16];
+    stoker_status status;
+};
+
+static void read_all(void *argument)
+{
+    struct reader *reader = argument;
+    for (uint64_t id = 0; id < 3 && reader->status == STOKER_OK; id++)
+        reader->status = stoker_source_materialise(reader->source, id, reader->samples[id], NULL);
+}
+
+static void test_threads_share_a_source(void **state)
+{
+    (void)state;
+    const char *paths[] = {STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4", STK_GOLDEN_MEDIA "/mpeg4_bframes_nopts.avi",
+                           STK_GOLDEN_MEDIA "/corrupt_bytes.mp4"};
+    const stoker_path_list list = {paths, 3};
+    stoker_video_spec form = small_form();
+    struct stoker_source *source = NULL;
+    struct stk_thread *threads[4];
+    static struct reader readers[4];
+    stoker_error err;
+    assert_int_equal(stoker_source_create_video(&list, &form, &source, &err), STOKER_OK);
+    for (int i = 0; i < 4; i++) {
+        readers[i].source = source;
+        readers[i].status = STOKER_OK;
+        assert_int_equal(stk_thread_start("reader", read_all, &readers[i], &threads[i], &err), STOKER_OK);
+    }
+    for (int i = 0; i < 4; i++) stk_thread_join(threads[i]);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(readers[i].status, STOKER_OK);
+        assert_memory_equal(readers[i].samples, readers[0].samples, sizeof readers[0].samples);
+    }
+    stoker_source_close(source);
+}
+
 static void test_damaged_media_blobs_are_refused(void **state)
 {
     (void)state;
@@ -182,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_media_source_refuses_bad_forms_and_paths),
         cmocka_unit_test(test_a8_changed_file_is_a_mismatch),
         cmocka_unit_test(test_materialise_is_repeatable),
+        cmocka_unit_test(test_threads_share_a_source),
         cmocka_unit_test(test_damaged_media_blobs_are_refused),
     };
     return stk_run_tests(tests);
