@@ -32,8 +32,8 @@ PyObject *core_raise_closed(const char *noun);
  * set. */
 int core_duration(PyObject *seconds, uint64_t *out_ns);
 
-/* Copies a sequence of str or bytes paths into a NULL-terminated array of their text. `keep` is a new list that owns the
- * text. The caller frees the array with PyMem_Free and drops `keep`. */
+/* Copies a sequence of str or bytes paths into a NULL-terminated array of their text. `keep` is a new list that owns
+ * the text. The caller frees the array with PyMem_Free and drops `keep`. */
 const char **core_texts(PyObject *sequence, PyObject **out_keep, Py_ssize_t *out_count);
 
 /* Creates a heap type and adds it to the module under `name`; returns it (borrowed from the module) or NULL. */

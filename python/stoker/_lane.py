@@ -170,7 +170,7 @@ class Crew:
             lane.begin()
 
     def give_back(self) -> bool:
-        """End the iteration; False if it had ended. What is outstanding is cancelled now: workers and memory are free."""
+        """End the iteration; False if it had ended. Outstanding requests are cancelled: workers are free."""
         if not self._lent:
             return False
         self._lent = False

@@ -96,8 +96,8 @@ def dump_payload(objects: dict) -> bytes:
                 where, value, cause = found
                 raise errors.UnsupportedError(
                     f"{where} (of type {type(value).__module__}.{type(value).__qualname__}) cannot be sent to the"
-                    f" worker processes: {cause}. Make it on first use in __getitem__, make it in worker_init_fn, leave it"
-                    " out in __getstate__, or set num_workers=0"
+                    f" worker processes: {cause}. Make it on first use in __getitem__, make it in worker_init_fn, leave"
+                    " it out in __getstate__, or set num_workers=0"
                 ) from error
         raise
     frame = {"sys_path": [str(entry) for entry in sys.path], "argv": list(getattr(sys, "argv", [])), "body": body}

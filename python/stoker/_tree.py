@@ -200,8 +200,8 @@ def _span(tensor) -> int:
 
 
 def _tensor_nodes(members, slots, nodes, stores) -> None:
-    """Nodes of the tensors of one storage. A lone tensor that skips much of its span is made dense; tensors that share a
-    storage travel with the bytes that they cover."""
+    """Nodes of the tensors of one storage. A lone tensor that skips much of its span is made dense; tensors that share
+    a storage travel with the bytes that they cover."""
     if len(members) == 1:
         tensor = slots[members[0]]
         if _span(tensor) > tensor.numel() * tensor.element_size():

@@ -94,16 +94,20 @@ def _paths(source) -> list[str]:
 class VideoDataset:
     """A fixed number of frames of each video file, as one tensor.
 
-    Args: source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest (a text
-        file with one path a line, or JSON lines with a ``path``), or an iterable of paths. frames: frames per clip,
-        sampled uniformly over its length (index ``rint(i*(n-1)/(frames-1))`` of n). size: output pixels, one number
-        for a square or ``(height, width)``. dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or
-        ``"float32"``, or a torch dtype of that name. mean, std: three numbers each, of values scaled to 0..1, for R,
-        G, B; not with uint8. layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``. resize: ``"short_side_crop"`` scales the
-        short side and crops the centre, ``"exact"`` ignores the aspect ratio. short_clip: a clip with fewer frames
-        repeats its last one (``"repeat_last"``) or is an error (``"error"``). damaged_max: largest share of a clip's
-        promised frames that may be undecodable (default 0.5). return_index: items are ``(video, index)`` and batches
-        ``(video, int64 tensor)``.
+    Args:
+        source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest (a text
+            file with one path a line, or JSON lines with a ``path``), or an iterable of paths.
+        frames: frames per clip, sampled uniformly over its length (index ``rint(i*(n-1)/(frames-1))`` of n).
+        size: output pixels, one number for a square or ``(height, width)``.
+        dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or ``"float32"``, or a torch dtype of that
+            name.
+        mean, std: three numbers each, of values scaled to 0..1, for R, G, B; not with uint8.
+        layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+        resize: ``"short_side_crop"`` scales the short side and crops the centre, ``"exact"`` ignores the aspect ratio.
+        short_clip: a clip with fewer frames repeats its last one (``"repeat_last"``) or is an error (``"error"``).
+        damaged_max: largest share of a clip's promised frames that may be undecodable (default 0.5).
+        return_index: items are ``(video, index)`` and batches ``(video, int64 tensor)``.
+        as_numpy: items are NumPy arrays even where PyTorch is installed.
 
     Items are torch tensors if PyTorch is installed (NumPy arrays else, or with ``as_numpy=True``) of shape
     ``(frames, 3, height, width)`` in the order of ``layout``.
