@@ -50,6 +50,13 @@ static enum stk_item_outcome outcome_of(const struct stk_lane *lane, const struc
     return data || worker->attempt < lane->retries ? STK_OUTCOME_BAD_DATA : STK_OUTCOME_FATAL;
 }
 
+/* Only the rank whose sample it is is told: with a few bad files in a hundred the others would hear of nothing else. */
+static void note_skipped(struct stk_server *server, const struct stk_lane *lane, struct stk_span text)
+{
+    stk_log(&server->log, STOKER_LOG_INFO, "sample_skipped", "%.*s", (int)text.size, (const char *)text.data);
+    stk_connection_notice(&server->connections[lane->connection], STOKER_LOG_WARN, "sample_skipped", text);
+}
+
 /* ---- DONE */
 
 static stoker_status note_result(struct stk_lane *lane, struct stk_request *request,
@@ -103,7 +110,7 @@ static stoker_status done(struct stk_server *server, struct stk_worker *worker, 
         stk_request_fail(request, message.status, full, message.detail);
         if (outcome == STK_OUTCOME_BAD_DATA && lane->on_error != STOKER_ON_ERROR_RAISE &&
             worker->attempt >= lane->retries)
-            stk_log(&server->log, STOKER_LOG_WARN, "sample_skipped", "%.*s", (int)full.size, (const char *)full.data);
+            note_skipped(server, lane, full);
     }
     return_slabs(server, worker, request->slab.slab_id);
     uint64_t item_id = worker->item_id;

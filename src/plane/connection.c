@@ -28,9 +28,20 @@ void stk_connection_send_verdict(struct stk_connection *connection, uint16_t typ
     SEND(connection, type, verdict, verdict, NULL, 0);
 }
 
+void stk_connection_notice(struct stk_connection *connection, stoker_log_level level, const char *id,
+                           struct stk_span text)
+{
+    /* A rank that does not read is not sent more of what nobody waits for. */
+    if (connection->state != STK_CONNECTION_OPEN || !connection->link.channel ||
+        stk_channel_wants_write(connection->link.channel))
+        return;
+    struct stk_message_notice notice = {.level = level, .id = span_of(id), .text = text};
+    SEND(connection, STK_MESSAGE_NOTICE, notice, &notice, NULL, 0);
+}
+
 struct stk_connection *stk_connection_find_process(struct stk_server *server, uint32_t process)
 {
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++)
+    for (uint32_t i = 0; i < server->connection_high; i++)
         if (server->connections[i].state != STK_CONNECTION_FREE && server->connections[i].process == process)
             return &server->connections[i];
     return NULL;
@@ -59,13 +70,15 @@ static void update_cpus(struct stk_server *server)
 {
     uint8_t mask[STK_CPU_MASK_BYTES_MAX] = {0};
     size_t size = 0;
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++) {
+    for (uint32_t i = 0; i < server->connection_high; i++) {
         const struct stk_connection *connection = &server->connections[i];
         if (connection->state != STK_CONNECTION_OPEN) continue;
         for (size_t byte = 0; byte < connection->cpu_mask_size; byte++) mask[byte] |= connection->cpu_mask[byte];
         if (connection->cpu_mask_size > size) size = connection->cpu_mask_size;
     }
-    if (size > 0) stk_pool_set_cpus(server->pool, mask, size);
+    if (size == 0) return;
+    stk_process_set_affinity(getpid(), mask, size);
+    stk_pool_set_cpus(server->pool, mask, size);
 }
 
 void stk_connection_drop(struct stk_connection *connection, const char *why, bool expected)
@@ -90,11 +103,13 @@ void stk_connection_drop(struct stk_connection *connection, const char *why, boo
     server->busy = true;
 }
 
+static void message_ready(struct stk_watch *watch, uint32_t events);
+
 static void life_ready(struct stk_watch *watch, uint32_t events)
 {
-    (void)events;
     struct stk_connection *connection = watch->owner;
     if (connection->state == STK_CONNECTION_FREE || !process_ended(connection)) return;
+    message_ready(&connection->link.watch, events); /* it may have said BYE */
     stk_connection_drop(connection, "has died", false);
     if (connection->state == STK_CONNECTION_LINGERING) free_connection(connection);
 }
@@ -293,11 +308,13 @@ void stk_server_accept(struct stk_server *server)
         if (status == STOKER_AGAIN) return;
         if (status != STOKER_OK) {
             stk_log(&server->log, STOKER_LOG_WARN, "accept_failed", "a connection was not accepted: %s", err.message);
-            if (status != STOKER_ERR_WRONG_STATE) return; /* the next event tries again */
-            continue;
+            if (status == STOKER_ERR_WRONG_STATE) continue;
+            /* Most likely there is no descriptor for it, and it would be offered again at once: later. */
+            stk_loop_remove(&server->loop, &server->listen_watch);
+            return;
         }
         uint32_t index = 0;
-        while (index < STK_CONNECTIONS_MAX && server->connections[index].state != STK_CONNECTION_FREE) index++;
+        while (index < server->connection_high && server->connections[index].state != STK_CONNECTION_FREE) index++;
         if (index == STK_CONNECTIONS_MAX) {
             stk_log(&server->log, STOKER_LOG_WARN, "accept_failed", "%u connections are held, which is the limit",
                     STK_CONNECTIONS_MAX);
@@ -314,6 +331,7 @@ void stk_server_accept(struct stk_server *server)
             stk_log(&server->log, STOKER_LOG_WARN, "accept_failed", "a connection was not accepted: %s", err.message);
             continue;
         }
+        if (index == server->connection_high) server->connection_high++;
         connection->state = STK_CONNECTION_GREETING;
         connection->process = ++server->process_count;
         connection->pidfd = connection->pid ? stk_process_open(connection->pid) : -1;
@@ -324,7 +342,7 @@ void stk_server_accept(struct stk_server *server)
 
 void stk_connections_check(struct stk_server *server)
 {
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++) {
+    for (uint32_t i = 0; i < server->connection_high; i++) {
         struct stk_connection *connection = &server->connections[i];
         if (connection->state == STK_CONNECTION_FREE) continue;
         if (connection->state == STK_CONNECTION_GREETING && server->now_ns - connection->since_ns > STK_GREETING_NS)

@@ -34,15 +34,8 @@ static void log_record(void *user, stoker_log_level level, const char *id, const
     if (options->log_fn && level <= options->log_level) options->log_fn(options->log_user, level, id, text);
     if (level > STOKER_LOG_WARN || server->quiet || !server->connections) return;
     server->quiet = true; /* what goes wrong with telling is not told */
-    struct stk_message_notice notice = {.level = level, .id = {id, strlen(id)}, .text = {text, strlen(text)}};
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++) {
-        struct stk_connection *connection = &server->connections[i];
-        /* A rank that does not read is not sent more of what nobody waits for. */
-        if (connection->state != STK_CONNECTION_OPEN || !connection->link.channel ||
-            stk_channel_wants_write(connection->link.channel))
-            continue;
-        STK_LINK_SEND(&connection->link, &server->loop, STK_MESSAGE_NOTICE, notice, &notice, NULL, 0);
-    }
+    for (uint32_t i = 0; i < server->connection_high; i++)
+        stk_connection_notice(&server->connections[i], level, id, (struct stk_span){text, strlen(text)});
     server->quiet = false;
 }
 
@@ -103,7 +96,6 @@ static stoker_status create_tables(struct stk_server *server, stoker_error *err)
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for the tables of a DataServer");
     server->dispatch = stk_dispatch_init(server->dispatch_block, size, &limits);
     for (uint32_t i = 0; i < STK_BATCHES_MAX; i++) server->request_of_batch[i] = STK_NONE;
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++) server->connections[i].pidfd = -1;
     server->request_free = server->delivered_free = STK_NONE;
     return STOKER_OK;
 }
@@ -146,12 +138,15 @@ static stoker_status start(struct stk_server *server, stoker_error *err)
     return STOKER_OK;
 }
 
-static void end(struct stk_server *server)
+void stk_server_destroy(struct stk_server *server)
 {
+    /* Nobody may find this server any more while it ends. */
+    stk_loop_remove(&server->loop, &server->listen_watch);
+    (void)close(server->listen_fd); /* nothing was sent on it */
     server->quiet = true;
     stk_pool_destroy(server->pool);
     server->pool = NULL;
-    for (uint32_t i = 0; server->connections && i < STK_CONNECTIONS_MAX; i++) {
+    for (uint32_t i = 0; i < server->connection_high; i++) {
         stk_link_close(&server->connections[i].link, &server->loop);
         if (server->connections[i].pidfd >= 0) (void)close(server->connections[i].pidfd); /* nothing to lose */
         server->connections[i].state = STK_CONNECTION_FREE;
@@ -176,19 +171,24 @@ static void end(struct stk_server *server)
     free(server->lanes);
     free(server->sources);
     free(server->connections);
+    free(server);
 }
 
 /* ---- the loop */
 
-static bool is_over(struct stk_server *server)
+bool stk_server_is_over(struct stk_server *server)
 {
     if (server->stopping) return true;
     if (server->ranks_open > 0) return false;
+    uint64_t alone_ns = server->now_ns - server->alone_since_ns;
     bool all_came = server->local_seen_count > 0 && server->local_seen_count >= server->local_world_size;
-    if (!all_came && server->now_ns - server->alone_since_ns < STK_IDLE_EXIT_NS) return false;
+    if (!all_came && alone_ns < STK_IDLE_EXIT_NS) return false;
+    /* Workers of Python lanes end by themselves, in their grace, so that what they opened is closed. */
+    for (uint32_t i = 0; alone_ns < STK_CLOSING_NS && i < server->lane_high; i++)
+        if (server->lanes[i].state != STK_LANE_FREE && server->lanes[i].kind == STK_SOURCE_PROCESS) return false;
     /* One that connected at this very moment is served. */
     stk_server_accept(server);
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++)
+    for (uint32_t i = 0; i < server->connection_high; i++)
         if (server->connections[i].state == STK_CONNECTION_GREETING) return false;
     return true;
 }
@@ -196,56 +196,70 @@ static bool is_over(struct stk_server *server)
 static int timeout_ms(const struct stk_server *server)
 {
     if (server->busy) return 0;
-    uint64_t until_ns = server->now_ns + STK_HEARTBEAT_NS, tick_ns = stk_pool_next_tick_ns(server->pool);
+    uint64_t until_ns = server->next_beat_ns, tick_ns = stk_pool_next_tick_ns(server->pool);
     if (tick_ns < until_ns) until_ns = tick_ns;
     uint64_t now_ns = stk_clock_now_ns();
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000);
 }
 
-static stoker_status run(struct stk_server *server, stoker_error *err)
+/* What is looked at once a second. */
+static void beat(struct stk_server *server)
 {
-    while (!is_over(server)) {
-        STK_TRY(stk_loop_run_once(&server->loop, timeout_ms(server), err));
-        server->now_ns = stk_clock_now_ns();
-        server->busy = false;
-        stk_pool_tick(server->pool, server->now_ns);
-        stk_coordinator_step(server->coordinator, server->now_ns);
-        stk_flow_run(server);
-        stk_connections_check(server);
-        stk_lanes_check(server);
-        stk_pool_sweep(server->pool);
-        if (server->now_ns >= server->next_reap_ns) {
-            stk_pool_reap_orphans(server->pool);
-            server->next_reap_ns = server->now_ns + STK_HEARTBEAT_NS;
-        }
-    }
+    server->next_beat_ns = server->now_ns + STK_HEARTBEAT_NS;
+    stk_pool_reap_orphans(server->pool);
+    /* Accepting was given up while there was no descriptor for it. */
+    if (server->listen_watch.fd < 0) (void)stk_loop_add(&server->loop, &server->listen_watch, server->listen_fd, NULL);
+}
+
+stoker_status stk_server_step(struct stk_server *server, stoker_error *err)
+{
+    STK_TRY(stk_loop_run_once(&server->loop, timeout_ms(server), err));
+    server->now_ns = stk_clock_now_ns();
+    server->busy = false;
+    stk_pool_tick(server->pool, server->now_ns);
+    stk_coordinator_step(server->coordinator, server->now_ns);
+    stk_flow_run(server);
+    stk_connections_check(server);
+    stk_lanes_check(server);
+    stk_pool_sweep(server->pool);
+    if (server->now_ns >= server->next_beat_ns) beat(server);
     return STOKER_OK;
+}
+
+stoker_status stk_server_create(const stoker_dataserver_options *options, struct stk_server **out_server,
+                                stoker_error *err)
+{
+    if (!options || options->struct_size < sizeof *options)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the options of a DataServer are missing or too small");
+    stoker_status status = STOKER_OK;
+    struct stk_server *server = NULL;
+    if (options->struct_size > sizeof *options)
+        status =
+            stk_fail(err, STOKER_ERR_UNSUPPORTED, "the options of a DataServer have %u bytes, this library knows %zu",
+                     options->struct_size, sizeof *options);
+    else if (!(server = calloc(1, sizeof *server)))
+        status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a DataServer");
+    if (status != STOKER_OK) {
+        (void)close(options->listen_fd); /* taken, also on failure */
+        return status;
+    }
+    server->options = options;
+    server->listen_fd = options->listen_fd;
+    server->loop.epoll_fd = server->listen_watch.fd = server->stop_watch.fd = -1;
+    status = start(server, err);
+    if (status != STOKER_OK)
+        stk_server_destroy(server);
+    else
+        *out_server = server;
+    return status;
 }
 
 stoker_status stoker_dataserver_run(const stoker_dataserver_options *options, stoker_error *err)
 {
-    if (!options || options->struct_size < sizeof *options)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the options of a DataServer are missing or too small");
-    if (options->struct_size > sizeof *options) {
-        (void)close(options->listen_fd); /* taken, also on failure */
-        return stk_fail(err, STOKER_ERR_UNSUPPORTED,
-                        "the options of a DataServer have %u bytes, this library knows %zu", options->struct_size,
-                        sizeof *options);
-    }
-    struct stk_server *server = calloc(1, sizeof *server);
-    if (!server) {
-        (void)close(options->listen_fd);
-        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a DataServer");
-    }
-    server->options = options;
-    server->listen_fd = options->listen_fd;
-    server->loop.epoll_fd = -1;
-    stoker_status status = start(server, err);
-    if (status == STOKER_OK) status = run(server, err);
-    /* Nobody may find this server any more while it ends. */
-    stk_loop_remove(&server->loop, &server->listen_watch);
-    (void)close(server->listen_fd);
-    end(server);
-    free(server);
+    struct stk_server *server;
+    STK_TRY(stk_server_create(options, &server, err));
+    stoker_status status = STOKER_OK;
+    while (status == STOKER_OK && !stk_server_is_over(server)) status = stk_server_step(server, err);
+    stk_server_destroy(server);
     return status;
 }

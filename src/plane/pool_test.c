@@ -237,6 +237,22 @@ static void test_dead_template_is_an_error_that_names_it(void **state)
     finish(&server, &rank);
 }
 
+static void test_workers_that_end_at_once_are_given_up(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    char text[512];
+    stoker_source *source = plane_bad_source("stillborn");
+    begin(&server, &rank, source, &python);
+    while (!strstr(plane_status(&rank), "\"state\": \"broken\"")) continue;
+    plane_request(&rank, 1, 1, 0, "fill 1000 1");
+    assert_int_equal(plane_take_failure(&rank, 0, text, sizeof text), STOKER_ERR_INTERNAL);
+    assert_non_null(strstr(text, "5 workers in a row ended within 10 s"));
+    stoker_source_close(source);
+    finish(&server, &rank);
+}
+
 /* Waits until the process with this pidfd is gone. */
 static void expect_end(int pidfd)
 {
@@ -406,6 +422,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a4_stopped_worker_never_writes_again),
         cmocka_unit_test(test_task_that_hangs_twice_fails_in_time),
         cmocka_unit_test(test_native_worker_that_is_killed_is_replaced),
+        cmocka_unit_test(test_workers_that_end_at_once_are_given_up),
         cmocka_unit_test(test_dead_template_is_an_error_that_names_it),
         cmocka_unit_test(test_a9_slabs_of_a_killed_rank_come_back),
         cmocka_unit_test(test_workers_follow_a_killed_server),

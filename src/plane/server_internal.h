@@ -34,6 +34,7 @@
 #define STK_NONE UINT32_MAX
 #define STK_CONNECTIONS_MAX (2u * STK_RANKS_MAX)   /* ranks, and those that left but keep views */
 #define STK_GREETING_NS (10 * STK_SECOND_NS)       /* a connection without HELLO is dropped */
+#define STK_CLOSING_NS (5 * STK_SECOND_NS)         /* nobody is left: loaders that do not close by then are killed */
 #define STK_QUEUED_BYTES_MAX (UINT64_C(256) << 20) /* ids and payloads that wait in one lane */
 
 struct stk_server;
@@ -144,7 +145,7 @@ struct stk_server {
     void *dispatch_block;
     struct stk_coordinator *coordinator;
     /* Owned by the loop. */
-    uint64_t now_ns, next_reap_ns;
+    uint64_t now_ns, next_beat_ns;
     bool stopping;
     bool busy;              /* something changed after the last pass: do not wait */
     bool grants;            /* a batch may have got its turn for memory */
@@ -152,6 +153,7 @@ struct stk_server {
     uint32_t process_count; /* last process number given out */
     uint64_t source_count, group_count;
     struct stk_connection *connections; /* [STK_CONNECTIONS_MAX] */
+    uint32_t connection_high;           /* entries from here on were never used */
     struct stk_shared_source *sources;  /* [STK_LANES_MAX] */
     struct stk_lane *lanes;             /* [STK_LANES_MAX] */
     uint32_t lane_high;
@@ -169,7 +171,16 @@ struct stk_server {
     uint32_t local_seen_count;
 };
 
+/* dataserver.c: what stoker_dataserver_run() is made of. Destroy kills and reaps what was started. */
+stoker_status stk_server_create(const stoker_dataserver_options *options, struct stk_server **out_server,
+                                stoker_error *err);
+void stk_server_destroy(struct stk_server *server);
+bool stk_server_is_over(struct stk_server *server);
+stoker_status stk_server_step(struct stk_server *server, stoker_error *err);
+
 /* connection.c */
+void stk_connection_notice(struct stk_connection *connection, stoker_log_level level, const char *id,
+                           struct stk_span text);
 void stk_server_accept(struct stk_server *server);
 void stk_connection_drop(struct stk_connection *connection, const char *why, bool expected);
 void stk_connections_check(struct stk_server *server); /* broken links, greetings that never came */

@@ -101,7 +101,7 @@ static void add_ranks(struct text *text, struct stk_server *server)
     static const char *const names[] = {"free", "greeting", "connected", "left, keeps views"};
     bool first = true;
     add(text, "\"ranks\": [");
-    for (uint32_t i = 0; i < STK_CONNECTIONS_MAX; i++) {
+    for (uint32_t i = 0; i < server->connection_high; i++) {
         const struct stk_connection *connection = &server->connections[i];
         if (connection->state == STK_CONNECTION_FREE || connection->state == STK_CONNECTION_GREETING) continue;
         add(text, "%s{\"rank\": %u, \"world_size\": %u, \"pid\": %ld, \"state\": \"%s\", \"slabs_held\": %u}",

@@ -87,6 +87,10 @@ static stoker_status take_forked(struct stk_crew *crew, const struct stk_message
         }
     } else if (wanted) {
         stk_worker_make_idle(worker);
+    } else if (worker->kill_at_ns == 0) { /* it has closed its socket already: one more that did not live to work */
+        stk_process_kill(pidfd);
+        worker->killed_at_ns = now_ns;
+        stk_pool_tick_before(pool, now_ns + STK_STUCK_NS);
     } else if (worker->kill_at_ns <= now_ns) {
         stk_pool_kill(worker, "killed before its first task");
     } else {

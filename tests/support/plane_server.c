@@ -50,6 +50,24 @@ static void fill(stoker_worker_channel *channel, stoker_worker_task *task, const
     if (stoker_worker_channel_done(channel, &result, NULL) != STOKER_OK) _exit(8);
 }
 
+static volatile sig_atomic_t woken;
+
+static void on_wake(int signal_number)
+{
+    (void)signal_number;
+    woken = 1;
+}
+
+/* Until SIGUSR1, which is blocked outside, so that it cannot come too early. */
+static void wait_for_wake(void)
+{
+    sigset_t mask;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask);
+    (void)sigdelset(&mask, SIGUSR1);
+    while (!woken) (void)sigsuspend(&mask);
+    woken = 0;
+}
+
 static void obey(stoker_worker_channel *channel, stoker_worker_task *task)
 {
     char text[256] = "";
@@ -57,6 +75,10 @@ static void obey(stoker_worker_channel *channel, stoker_worker_task *task)
     bool first = task->attempt == 0;
     if (strncmp(text, "die-once ", 9) == 0 && !first) return fill(channel, task, text + 9);
     if (strncmp(text, "hang-once ", 10) == 0 && !first) return fill(channel, task, text + 10);
+    if (strncmp(text, "wait-once ", 10) == 0) {
+        if (first) wait_for_wake();
+        return fill(channel, task, text + 10);
+    }
     if (strncmp(text, "die", 3) == 0) (void)raise(SIGKILL);
     if (strncmp(text, "hang", 4) == 0) {
         if (task->slab) memset(task->slab, 0xee, task->slab_size); /* what a retry must not show */
@@ -75,6 +97,12 @@ static void play_forked_worker(int fd, int64_t parent)
 {
     stoker_worker_channel *channel;
     stoker_worker_task task;
+    struct sigaction action = {.sa_handler = on_wake};
+    sigset_t wake;
+    (void)sigemptyset(&wake);
+    (void)sigaddset(&wake, SIGUSR1);
+    (void)sigprocmask(SIG_BLOCK, &wake, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
     if (stoker_worker_die_with_parent(parent, NULL) != STOKER_OK) _exit(0);
     if (stoker_worker_channel_open(fd, &channel, NULL) != STOKER_OK) _exit(6);
     stoker_status status;
@@ -109,6 +137,7 @@ static void play_template(int control_fd, int payload_fd)
         pid_t child = fork();
         if (child == 0) {
             stoker_template_channel_close(channel);
+            if (strcmp(payload, "stillborn") == 0) _exit(0);
             play_forked_worker(fd, self);
         }
         (void)close(fd);
@@ -146,7 +175,9 @@ static void print_record(void *user, stoker_log_level level, const char *id, con
     if (getenv("STK_TEST_LOG")) (void)fprintf(stderr, "# %d %s: %s\n", level, id, text);
 }
 
-void plane_start(struct plane_server *server)
+void plane_start(struct plane_server *server) { plane_start_with(server, stoker_dataserver_run); }
+
+void plane_start_with(struct plane_server *server, plane_run_fn run)
 {
     static int count;
     int stop[2], listen_fd;
@@ -166,7 +197,7 @@ void plane_start(struct plane_server *server)
         options.log_fn = print_record;
         options.log_level = STOKER_LOG_INFO;
         stoker_error err = {0};
-        stoker_status status = stoker_dataserver_run(&options, &err);
+        stoker_status status = run(&options, &err);
         if (status != STOKER_OK) (void)fprintf(stderr, "# server: %s\n", err.message);
         exit(status == STOKER_OK ? 0 : 1);
     }

@@ -9,6 +9,7 @@
  *     fail TEXT     fails with CORRUPT and TEXT
  *     die           kills itself (SIGKILL)
  *     die-once N B  kills itself on the first try, then as fill
+ *     wait-once N B waits for SIGUSR1 on the first try, then as fill
  *     hang          never answers
  *     hang-once N B never answers on the first try, then as fill
  */
@@ -43,6 +44,9 @@ struct plane_rank {
 void plane_play(int argc, char **argv);
 
 void plane_start(struct plane_server *server);
+/* With another loop in place of stoker_dataserver_run(). */
+typedef stoker_status (*plane_run_fn)(const stoker_dataserver_options *options, stoker_error *err);
+void plane_start_with(struct plane_server *server, plane_run_fn run);
 /* Waits for the end of the server's process and gives its exit status: 0 if stoker_dataserver_run() returned OK. */
 int plane_wait(struct plane_server *server);
 int plane_stop(struct plane_server *server); /* says stop, then waits */
@@ -103,6 +107,7 @@ pid_t plane_wait_worker(struct plane_rank *rank, const char *state, int n);
 /* A source whose template is this program. */
 stoker_source *plane_process_source(void);
 /* A template that fails to load its dataset. */
-stoker_source *plane_bad_source(const char *how); /* "bad": reports a failure; "crash": just ends */
+stoker_source *plane_bad_source(
+    const char *how); /* "bad": reports a failure; "crash": just ends; "stillborn": its workers end at once */
 
 #endif
