@@ -2,12 +2,10 @@
  *
  * Scaling: a rectangle of the current frame, at a given size, as planar RGB.
  *
- * Matrix and range come from the frame, each time; an untagged frame is BT.601 limited, as in the ffmpeg program. Three
- * ways, chosen by the frame's format and the sizes alone, so that the same picture always comes out the same:
- * - size unchanged: swscale, bicubic for the chroma, as the ffmpeg program does;
- * - 8-bit planar YUV: resample.h, bilinear;
- * - anything else: swscale, bilinear.
- * swscale is asked for planar output: it then uses full chroma resolution and rounding by itself, and is faster.
+ * Matrix and range come from the frame, each time; an untagged frame is BT.601 limited, as in the ffmpeg program.
+ * 8-bit planar YUV goes through resample.h, anything else through swscale, as the frame's format and the sizes alone
+ * decide, so that the same picture always comes out the same. swscale is asked for planar output: it then uses full
+ * chroma resolution and rounding by itself, and is faster.
  */
 #include "media/ffmpeg_internal.h"
 
@@ -150,7 +148,7 @@ static stoker_status build(struct converter *converter, const struct converter_k
                                      .keep = key->scaling.keep,
                                      .full_range = key->full_range};
     bool same_size = spec.from_width == spec.to_width && spec.from_height == spec.to_height;
-    if (!same_size && is_planar_yuv8(key->from_format, &spec.chroma_shift_x, &spec.chroma_shift_y) &&
+    if (is_planar_yuv8(key->from_format, &spec.chroma_shift_x, &spec.chroma_shift_y) &&
         matrix_weights(key->matrix, &spec.kr, &spec.kb)) {
         stoker_status status = stk_resample_create(&spec, &converter->resample, err);
         if (status != STOKER_ERR_UNSUPPORTED) return status;

@@ -25,11 +25,29 @@ static double triangle(double x)
     return x < 1 ? 1 - x : 0;
 }
 
+/* swscale's bicubic (a = -0.6). */
+static double cubic(double x)
+{
+    const double a = -0.6;
+    x = fabs(x);
+    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* Triangles widen when they shrink; the cubic is used where nothing shrinks. */
+struct kernel {
+    double (*weight)(double x);
+    double reach;
+};
+static const struct kernel linear_kernel = {triangle, 1}, cubic_kernel = {cubic, 2};
+
 /* Weights of one output as integers that sum to one exactly; what rounding leaves over goes to the largest. */
-static uint32_t weigh(uint32_t inputs, double scale, uint32_t output, uint32_t *out_first, int16_t *out)
+static uint32_t weigh(const struct kernel *kernel, uint32_t inputs, double scale, uint32_t output, uint32_t *out_first,
+                      int16_t *out)
 {
     double wide = scale > 1 ? scale : 1, centre = (output + 0.5) * scale, sum = 0, exact[STK_TAPS_MAX];
-    int64_t low = (int64_t)floor(centre - wide + 0.5), high = (int64_t)floor(centre + wide + 0.5);
+    double reach = wide * kernel->reach;
+    int64_t low = (int64_t)floor(centre - reach + 0.5), high = (int64_t)floor(centre + reach + 0.5);
     if (low < 0) low = 0;
     if (high > (int64_t)inputs) high = inputs;
     if (low >= high) low = high - 1;
@@ -37,7 +55,7 @@ static uint32_t weigh(uint32_t inputs, double scale, uint32_t output, uint32_t *
     int32_t rest = STK_WEIGHT_ONE;
     STK_ASSERT(taps >= 1 && taps <= STK_TAPS_MAX);
     for (uint32_t t = 0; t < taps; t++) {
-        exact[t] = taps == 1 ? 1 : triangle(((double)(low + t) - centre + 0.5) / wide);
+        exact[t] = taps == 1 ? 1 : kernel->weight(((double)(low + t) - centre + 0.5) / wide);
         sum += exact[t];
     }
     if (!(sum > 0)) exact[0] = sum = 1;
@@ -55,20 +73,21 @@ static uint32_t weigh(uint32_t inputs, double scale, uint32_t output, uint32_t *
     return taps - skip;
 }
 
-static bool build_filter(struct stk_filter *filter, uint32_t inputs, double scale, uint32_t first, uint32_t outputs)
+static bool build_filter(struct stk_filter *filter, const struct kernel *kernel, uint32_t inputs, double scale,
+                         uint32_t first, uint32_t outputs)
 {
     int16_t weights[STK_TAPS_MAX];
     filter->outputs = outputs;
     filter->first = calloc(outputs, sizeof *filter->first);
     if (!filter->first) return false;
     for (uint32_t i = 0; i < outputs; i++) {
-        uint32_t taps = weigh(inputs, scale, first + i, &filter->first[i], weights);
+        uint32_t taps = weigh(kernel, inputs, scale, first + i, &filter->first[i], weights);
         if (taps > filter->taps) filter->taps = taps;
     }
     filter->weights = calloc((size_t)outputs * filter->taps, sizeof *filter->weights);
     if (!filter->weights) return false;
     for (uint32_t i = 0; i < outputs; i++) {
-        uint32_t taps = weigh(inputs, scale, first + i, &filter->first[i], weights);
+        uint32_t taps = weigh(kernel, inputs, scale, first + i, &filter->first[i], weights);
         memcpy(filter->weights + (size_t)i * filter->taps, weights, taps * sizeof *weights);
     }
     return true;
@@ -120,8 +139,10 @@ static stoker_status build_plane(struct stk_plane_filter *plane, const struct st
     double scale_x = (double)width / spec->to_width, scale_y = (double)height / spec->to_height;
     if (width < STEP_BYTES || scale_x > SHRINK_MAX || scale_y > SHRINK_MAX)
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "the picture is too small or shrinks too much");
-    if (!build_filter(&plane->across, width, scale_x, spec->keep.x, spec->keep.width) ||
-        !build_filter(&plane->down, height, scale_y, spec->keep.y, spec->keep.height))
+    bool same_size = spec->from_width == spec->to_width && spec->from_height == spec->to_height;
+    const struct kernel *kernel = same_size ? &cubic_kernel : &linear_kernel;
+    if (!build_filter(&plane->across, kernel, width, scale_x, spec->keep.x, spec->keep.width) ||
+        !build_filter(&plane->down, kernel, height, scale_y, spec->keep.y, spec->keep.height))
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     STK_TRY(build_steps(plane, width, line, err));
     uint32_t rows = 1;
@@ -195,7 +216,8 @@ static void across_plain(const struct stk_filter *filter, const uint8_t *from, i
         int32_t sum = 64;
         for (uint32_t t = 0; t < filter->taps; t++)
             if (weights[t]) sum += from[filter->first[i] + t] * weights[t]; /* padding taps may lie past the line */
-        to[i] = (int16_t)(sum >> 7);
+        sum >>= 7;
+        to[i] = (int16_t)(sum > INT16_MAX ? INT16_MAX : sum); /* the cubic reaches past white */
     }
 }
 

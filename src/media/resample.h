@@ -2,10 +2,11 @@
  *
  * The common case of scaling, made fast: 8-bit planar YUV to planar RGB, a rectangle of the scaled picture only.
  *
- * The same picture as swscale's bilinear filter with accurate rounding (widened when shrinking, chroma sited in the
- * centre, full chroma resolution) within a level, at a quarter of its price: it computes only the rectangle that is
- * kept, and keeps everything between two passes in the first-level cache. All arithmetic is on integers, in one order,
- * so vector and plain code give the same bytes on every machine. What it does not cover goes to swscale.
+ * The same picture as swscale's with accurate rounding and full chroma resolution, within a level, at a quarter of its
+ * price: bilinear, widened when shrinking, chroma sited in the centre; if the size does not change, luma is kept and
+ * chroma interpolated bicubically, as the ffmpeg program does it. It computes only the rectangle that is kept, and keeps
+ * everything between two passes in the first-level cache. All arithmetic is on integers, in one order, so vector and
+ * plain code give the same bytes on every machine. What it does not cover goes to swscale.
  */
 #ifndef STK_MEDIA_RESAMPLE_H
 #define STK_MEDIA_RESAMPLE_H

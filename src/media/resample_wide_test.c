@@ -32,6 +32,7 @@ static void compare_once(void)
     spec.from_width = draw(32, 200), spec.from_height = draw(1, 150);
     spec.chroma_shift_x = draw(0, 1), spec.chroma_shift_y = draw(0, 1);
     spec.to_width = draw(spec.from_width / 4 + 1, 260), spec.to_height = draw(spec.from_height / 4 + 1, 200);
+    if (draw(0, 5) == 0) spec.to_width = spec.from_width, spec.to_height = spec.from_height;
     spec.keep.width = draw(1, spec.to_width), spec.keep.height = draw(1, spec.to_height);
     spec.keep.x = draw(0, spec.to_width - spec.keep.width), spec.keep.y = draw(0, spec.to_height - spec.keep.height);
     uint32_t matrix = draw(0, 2);
