@@ -28,8 +28,8 @@ struct stk_discover {
 };
 
 /* Connects; starts the server if nobody has the name. *out_started, set on success and on UNAVAILABLE: this call
- * started one. TIMEOUT names the address; UNAVAILABLE: the server ended before anyone could connect; NOT_FOUND or IO: the
- * program cannot be started. */
+ * started one. TIMEOUT names the address; UNAVAILABLE: the server ended before anyone could connect; NOT_FOUND or IO:
+ * the program cannot be started. */
 stoker_status stk_discover_connect(const struct stk_discover *discover, int *out_fd, bool *out_started,
                                    stoker_error *err);
 
