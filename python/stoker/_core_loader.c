@@ -315,11 +315,18 @@ static PyObject *client_open_loader(PyObject *object, PyObject *args, PyObject *
     stoker_error err = {0};
     stoker_status status;
     stoker_loader *handle = NULL;
+    char *detail = NULL;
+    size_t detail_size = 0;
     Py_BEGIN_ALLOW_THREADS status = stoker_loader_open(client, source, &options, &handle, &err);
+    if (status < 0) {
+        stoker_client_failure(client, &detail, &detail_size);
+    }
     Py_END_ALLOW_THREADS client_leave(self);
     if (status < 0) {
         Py_DECREF((PyObject *)loader);
-        return core_raise(status, &err, NULL, 0);
+        (void)core_raise(status, &err, detail, detail_size);
+        stoker_text_free(detail);
+        return NULL;
     }
     loader->loader = handle;
     return (PyObject *)loader;
@@ -481,11 +488,9 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
     self->loader = NULL; /* other threads see it at their next slice */
     if (loader != NULL && self->owner->pid == getpid()) {
         wait_idle(&self->busy);
-        if (self->owner->client != NULL && !self->owner->closing) { /* else the client has closed it */
-            self->owner->busy++;
-            Py_BEGIN_ALLOW_THREADS stoker_loader_close(loader);
-            Py_END_ALLOW_THREADS self->owner->busy--;
-        }
+        self->owner->busy++; /* a close of the client waits for this one */
+        Py_BEGIN_ALLOW_THREADS stoker_loader_close(loader); /* after the client's it only frees the handle */
+        Py_END_ALLOW_THREADS self->owner->busy--;
     }
     return Py_NewRef(Py_None);
 }

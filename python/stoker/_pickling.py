@@ -8,6 +8,7 @@ bytes, so that the digest of an unchanged dataset is cheap and equal each time.
 
 from __future__ import annotations
 
+import copyreg
 import io
 import os
 import pickle
@@ -36,6 +37,10 @@ def _tensor(raw, dtype, shape, stride, requires_grad):
 
 class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj):
+        if isinstance(obj, type):
+            # pickle leaves this list in a class when it meets an instance: put it there before the class is written,
+            # or the first pickle of a class by value would differ from the second.
+            copyreg._slotnames(obj)
         torch = sys.modules.get("torch")
         if torch is not None and type(obj) is torch.Tensor:
             from ._tree import _plain_tensor

@@ -101,6 +101,7 @@ class Encoding:
 
     def __init__(self, tree: bytes, nodes: list, stores: list, notes) -> None:
         self._tree, self._nodes, self._stores, self._notes = tree, nodes, stores, notes
+        self._skeleton_bytes = b""
         self.skeleton_offset = 0
         self.skeleton_size = 0
         self.used = 0
@@ -128,7 +129,7 @@ class Encoding:
                 store.offset = _align(end)
                 end = store.offset + store.size
         self.skeleton_offset = _align(end)
-        skeleton = self._skeleton()
+        self._skeleton_bytes = skeleton = self._skeleton()
         needed = self.skeleton_offset + len(skeleton)
         if needed > capacity and here:  # all must move; without the gaps of what was collated and then dropped
             for store in large:
@@ -149,7 +150,7 @@ class Encoding:
         for store in self._stores:
             if store.offset is not None and store.address != address + store.offset:
                 view[store.offset : store.offset + store.size] = _memory(store)
-        skeleton = self._skeleton()
+        skeleton = self._skeleton_bytes
         view[self.skeleton_offset : self.skeleton_offset + len(skeleton)] = skeleton
 
 

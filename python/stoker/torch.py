@@ -154,7 +154,7 @@ class DistributedDataLoader(DataLoader):
             generator,
             **stock,
         )
-        self._native = _lane.native_view(dataset) if self._runs_native() else None
+        self._native = _lane.native_view(dataset) if pad_value is None and self._runs_native() else None
         self._check_policy(on_error, fan_out, pad_value, seeding)
         self.prefetch_batches = prefetch_batches
         self.max_bytes = max_bytes or 0

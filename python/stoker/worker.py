@@ -61,8 +61,8 @@ class _SlabMemory:
         return self._handed[-1]
 
     def finish(self) -> None:
-        """Before the slab is given away: whoever kept a storage of it (a dataset that caches batches) gets memory of its
-        own. A dataset that does so once will do so again, so its batches are collated privately from now on."""
+        """Before the slab is given away: whoever kept a storage of it (a dataset that caches batches) gets memory of
+        its own. A dataset that does so once will do so again, so its batches are collated privately from now on."""
         self._view = None
         for storage in self._handed:
             if self._torch._C._storage_Use_Count(storage._cdata) > 1:

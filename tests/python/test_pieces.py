@@ -311,6 +311,19 @@ def test_b4_payload_of_an_unchanged_dataset_is_equal():
     assert _pickling.dump_payload({"dataset": dataset}) != first
 
 
+def test_b4_payload_of_classes_by_value_is_equal_from_the_first_time():
+    class Local(Squares):
+        kind = collections.namedtuple("Kind", "a b")
+
+        def __init__(self):
+            super().__init__()
+            self.parts = [self.kind(1, 2), {"x", "y", "z"}]
+
+    dataset = Local()
+    first = _pickling.dump_payload({"dataset": dataset})
+    assert _pickling.dump_payload({"dataset": dataset}) == first
+
+
 class Peculiar(Exception):
     def __init__(self, a, b):
         super().__init__(a, b)
