@@ -79,7 +79,7 @@ STOKER_API int64_t stoker_client_server_pid(const stoker_client *client);
 STOKER_API stoker_status stoker_client_status(stoker_client *client, uint64_t timeout_ns, char **out_json,
                                               stoker_error *err);
 
-/** Free text that this library allocated; NULL is allowed.
+/** Free text or bytes that this library allocated; NULL is allowed.
  *
  * Owns:    takes `text`.
  * Threads: any.
@@ -87,14 +87,14 @@ STOKER_API stoker_status stoker_client_status(stoker_client *client, uint64_t ti
  */
 STOKER_API void stoker_text_free(char *text);
 
-/** Opaque bytes that a worker template attached when the last stoker_loader_open() of this client failed (a pickled
- * exception).
+/** Take the opaque bytes that a worker template attached when the last stoker_loader_open() of this client failed (a
+ * pickled exception).
  *
- * Owns:    *out_detail is borrowed until the next stoker_loader_open() of the client; NULL and 0 if there are none.
- * Threads: the thread that opened the loader.
+ * Owns:    *out_detail is the caller's, who frees it with stoker_text_free(); NULL and 0 if there are none.
+ * Threads: any.
  * Errors:  none.
  */
-STOKER_API void stoker_client_failure(const stoker_client *client, const void **out_detail, size_t *out_size);
+STOKER_API void stoker_client_failure(stoker_client *client, char **out_detail, size_t *out_size);
 
 /** Leave the job: loaders that are still open are closed, the I/O thread ends, batches stay valid.
  *
@@ -300,7 +300,7 @@ STOKER_API void stoker_loader_read_stats(const stoker_loader *loader, stoker_loa
 /** Close a loader: outstanding requests are cancelled, its workers end, batches stay valid.
  *
  * Owns:    takes `loader`; NULL is allowed.
- * Threads: the loader's thread.
+ * Threads: the loader's thread, also while another one closes the client.
  * Errors:  none.
  */
 STOKER_API void stoker_loader_close(stoker_loader *loader);

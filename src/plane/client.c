@@ -166,7 +166,7 @@ void stk_client_unref(struct stoker_client *client)
         free(client->spare_batches);
         client->spare_batches = next;
     }
-    free(client->last_refusal);
+    free(client->refusal_detail);
     stk_condition_destroy(client->changed);
     stk_mutex_destroy(client->lock);
     free(client);
@@ -337,13 +337,7 @@ unref_client:
 STOKER_API void stoker_client_close(stoker_client *client)
 {
     if (!client || stk_client_check_process(client, NULL) != STOKER_OK) return;
-    for (;;) {
-        stk_mutex_lock(client->lock);
-        struct stoker_loader *loader = client->loaders;
-        stk_mutex_unlock(client->lock);
-        if (!loader) break;
-        stk_loader_detach(loader);
-    }
+    while (stk_loader_detach(client, NULL)) continue;
     stk_mutex_lock(client->lock);
     client->stopping = true;
     stk_mutex_unlock(client->lock);
@@ -357,12 +351,17 @@ STOKER_API void stoker_client_close(stoker_client *client)
 
 STOKER_API int64_t stoker_client_server_pid(const stoker_client *client) { return client->server_pid; }
 
-STOKER_API void stoker_client_failure(const stoker_client *client, const void **out_detail, size_t *out_size)
+STOKER_API void stoker_client_failure(stoker_client *client, char **out_detail, size_t *out_size)
 {
-    const struct stk_failure *failure = client->last_refusal;
-    bool some = failure && failure->detail_size > 0;
-    *out_detail = some ? failure->detail : NULL;
-    *out_size = some ? failure->detail_size : 0;
+    *out_detail = NULL;
+    *out_size = 0;
+    if (stk_client_check_process(client, NULL) != STOKER_OK) return;
+    stk_mutex_lock(client->lock);
+    *out_detail = client->refusal_detail;
+    *out_size = client->refusal_detail_size;
+    client->refusal_detail = NULL;
+    client->refusal_detail_size = 0;
+    stk_mutex_unlock(client->lock);
 }
 
 /* ------------------------------------------------------------------------------------------------ status */

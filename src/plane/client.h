@@ -110,9 +110,9 @@ struct stoker_client {
     uint32_t spare_batch_count;
     bool copies_told;
     uint64_t stop_deadline_ns; /* 0: not stopping */
-    /* the thread that opens loaders */
-    struct stk_failure *last_refusal;
     /* guarded by lock */
+    char *refusal_detail; /* of the last loader that did not open, until somebody takes it */
+    size_t refusal_detail_size;
     struct stk_out *queue_first, *queue_last;
     struct stk_out *spare_out;
     uint32_t spare_out_count;
@@ -174,7 +174,8 @@ struct stoker_loader *stk_loader_find_locked(struct stoker_client *client, uint3
 /* Drops every outstanding ticket. The caller then disposes of the list without the lock. */
 struct stk_ticket *stk_loader_take_tickets_locked(struct stoker_loader *loader);
 void stk_loader_dispose_tickets(struct stk_ticket *tickets);
-/* Takes a loader out of its client and tells the DataServer; its handle stays. */
-void stk_loader_detach(struct stoker_loader *loader);
+/* Takes a loader (NULL: any that is open) out of its client and tells the DataServer; its handle stays. False: none is
+ * open. */
+bool stk_loader_detach(struct stoker_client *client, struct stoker_loader *loader);
 
 #endif

@@ -161,6 +161,29 @@ static void test_a6_drop_races_with_close(void **state)
     }
 }
 
+static void close_loader(void *loader) { stoker_loader_close(loader); }
+
+static void test_loader_and_client_close_at_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        struct fake_server fake;
+        struct stk_thread *thread;
+        int bye;
+        fake_start(&fake);
+        fake_open_client(&fake);
+        stoker_loader *loader = fake_open_loader(&fake, STK_SOURCE_MEDIA);
+        (void)fake_request(&fake, loader, 1);
+        (void)fake_ready(&fake, (struct fake_answer){1, 1, 0, 0}, 5, 1);
+        assert_int_equal(stk_thread_start("closer", close_loader, loader, &thread, NULL), STOKER_OK);
+        stoker_client_close(fake.client);
+        stk_thread_join(thread);
+        (void)fake_expect(&fake, STK_MESSAGE_LOADER_CLOSE);
+        fake_expect_end(&fake, &bye);
+        fake_stop(&fake);
+    }
+}
+
 struct waiter {
     stoker_loader *loader;
     stoker_status status;
@@ -331,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_a6_drops_from_other_threads),
         cmocka_unit_test(test_a6_drop_after_close_ends_the_connection),
         cmocka_unit_test(test_a6_drop_races_with_close),
+        cmocka_unit_test(test_loader_and_client_close_at_once),
         cmocka_unit_test(test_dead_server_is_named_at_every_call),
         cmocka_unit_test(test_server_dies_while_a_loader_opens),
         cmocka_unit_test(test_message_that_makes_no_sense_ends_the_connection),

@@ -233,8 +233,21 @@ static stoker_status send_open(struct stoker_loader *loader, const stoker_source
     return stk_client_out_send(loader->client, out, err);
 }
 
+/* With the lock: the detail waits for stoker_client_failure(). NULL: the one before is forgotten. */
+static void keep_refusal_locked(struct stoker_client *client, const struct stk_failure *refusal)
+{
+    free(client->refusal_detail);
+    client->refusal_detail = NULL;
+    client->refusal_detail_size = 0;
+    if (!refusal || refusal->detail_size == 0) return;
+    client->refusal_detail = malloc(refusal->detail_size);
+    if (!client->refusal_detail) return; /* the error object still says what happened */
+    memcpy(client->refusal_detail, refusal->detail, refusal->detail_size);
+    client->refusal_detail_size = refusal->detail_size;
+}
+
 /* A template may take minutes to load its dataset; only the answer or the end of the DataServer ends the wait. */
-static stoker_status wait_until_open(struct stoker_loader *loader, struct stk_failure **out_refusal, stoker_error *err)
+static stoker_status wait_until_open(struct stoker_loader *loader, stoker_error *err)
 {
     struct stoker_client *client = loader->client;
     stk_mutex_lock(client->lock);
@@ -245,8 +258,7 @@ static stoker_status wait_until_open(struct stoker_loader *loader, struct stk_fa
     if (loader->state == STK_LOADER_REFUSED) {
         status = loader->refusal->error.status;
         if (err) *err = loader->refusal->error;
-        *out_refusal = loader->refusal;
-        loader->refusal = NULL;
+        keep_refusal_locked(client, loader->refusal);
     } else if (loader->state == STK_LOADER_OPENING) {
         status = stk_client_check_locked(client, err);
     }
@@ -265,9 +277,8 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
     STK_TRY(read_options(source, options, &own, err));
     STK_TRY(create_loader(client, source, &own, &loader, err));
     STK_ASSERT(loader);
-    free(client->last_refusal);
-    client->last_refusal = NULL;
     stk_mutex_lock(client->lock);
+    keep_refusal_locked(client, NULL);
     uint32_t order = client->loaders_opened++;
     loader->loader_id = order + 1;
     loader->next = client->loaders;
@@ -275,7 +286,7 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
     stk_mutex_unlock(client->lock);
     stoker_status status = send_open(loader, source, &own, order, err);
     if (status == STOKER_OK) {
-        status = wait_until_open(loader, &client->last_refusal, err);
+        status = wait_until_open(loader, err);
     } else {
         stk_mutex_lock(client->lock);
         unlink_loader_locked(loader);
@@ -289,29 +300,45 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
     return STOKER_OK;
 }
 
-void stk_loader_detach(struct stoker_loader *loader)
+/* Closing a loader and closing its client may meet on two threads: whoever holds the lock first does all of it there,
+ * and the other finds the loader closed. NULL `out`: no memory, the server learns of it by the end of the connection. */
+static struct stk_ticket *detach_locked(struct stoker_loader *loader, struct stk_out **out)
 {
     struct stoker_client *client = loader->client;
-    stk_mutex_lock(client->lock);
-    bool closed = loader->closed;
+    if (loader->closed) return NULL;
     loader->closed = true;
     unlink_loader_locked(loader);
-    struct stk_ticket *tickets = stk_loader_take_tickets_locked(loader);
+    if (*out && !client->gone) {
+        struct stk_message_loader_ref ref = {.loader_id = loader->loader_id};
+        struct stk_writer writer = {.data = (*out)->body, .size = (*out)->capacity};
+        stk_loader_ref_encode(&writer, &ref);
+        (*out)->size = writer.used;
+        stk_client_out_queue_locked(client, *out);
+        stk_client_core_wake(client->core);
+        *out = NULL;
+    }
+    return stk_loader_take_tickets_locked(loader);
+}
+
+bool stk_loader_detach(struct stoker_client *client, struct stoker_loader *loader)
+{
+    struct stk_message_loader_ref any = {.loader_id = 1};
+    struct stk_out *out = stk_client_out_create(client, STK_MESSAGE_LOADER_CLOSE, stk_loader_ref_size(&any));
+    struct stk_ticket *tickets = NULL;
+    stk_mutex_lock(client->lock);
+    if (!loader) loader = client->loaders;
+    bool found = loader != NULL;
+    if (found) tickets = detach_locked(loader, &out);
     stk_mutex_unlock(client->lock);
     stk_loader_dispose_tickets(tickets);
-    if (closed) return;
-    struct stk_message_loader_ref ref = {.loader_id = loader->loader_id};
-    stoker_status status;
-    STK_CLIENT_SEND(status, client, STK_MESSAGE_LOADER_CLOSE, loader_ref, &ref, NULL);
-    /* A DataServer that is gone needs no telling; without memory it learns of the close by the end of the
-     * connection. */
-    (void)status;
+    if (out) stk_client_out_recycle(client, out);
+    return found;
 }
 
 STOKER_API void stoker_loader_close(stoker_loader *loader)
 {
     if (!loader || stk_client_check_process(loader->client, NULL) != STOKER_OK) return;
-    stk_loader_detach(loader);
+    (void)stk_loader_detach(loader->client, loader); /* may be detached already */
     free_loader(loader);
 }
 

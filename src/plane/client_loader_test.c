@@ -74,7 +74,7 @@ static void test_open_refused_carries_the_detail(void **state)
     stoker_loader *loader = NULL;
     stoker_error error;
     stoker_loader_options options = STOKER_LOADER_OPTIONS_INIT;
-    const void *detail;
+    char *detail;
     size_t size;
     fake_start(&fake);
     fake_open_client(&fake);
@@ -88,6 +88,10 @@ static void test_open_refused_carries_the_detail(void **state)
     stoker_client_failure(fake.client, &detail, &size);
     assert_int_equal(size, 6);
     assert_memory_equal(detail, "pickle", 6);
+    stoker_text_free(detail);
+    stoker_client_failure(fake.client, &detail, &size); /* it was taken */
+    assert_null(detail);
+    assert_int_equal(fake_answer_open(&fake, STK_SOURCE_PROCESS, &options, &loader, &error), STOKER_ERR_LIMIT);
     fake.verdict = STOKER_OK;
     assert_int_equal(fake_answer_open(&fake, STK_SOURCE_PROCESS, &options, &loader, &error), STOKER_OK);
     stoker_client_failure(fake.client, &detail, &size);
