@@ -301,7 +301,7 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
 }
 
 /* Closing a loader and closing its client may meet on two threads: whoever holds the lock first does all of it there,
- * and the other finds the loader closed. NULL `out`: no memory, the server learns of it by the end of the connection. */
+ * and the other finds the loader closed. NULL `out`: no memory, the server learns of it by the connection's end. */
 static struct stk_ticket *detach_locked(struct stoker_loader *loader, struct stk_out **out)
 {
     struct stoker_client *client = loader->client;
