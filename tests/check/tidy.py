@@ -54,8 +54,8 @@ def check_tidy(tree):
     paths = sources(tree)
     if not paths:
         raise common.Skip("the build compiles nothing of src/")
-    memory = tree.build / "tidy-clean.json"
-    clean = set(json.loads(memory.read_text())) if memory.is_file() else set()
+    memory = tree.build / "tidy-clean.txt"  # grows as files are found clean: a run that is cut short was not in vain
+    clean = set(memory.read_text().split()) if memory.is_file() else set()
     digest = digests(tree, paths)
 
     def look(path):
@@ -68,14 +68,18 @@ def check_tidy(tree):
             command += ["--extra-arg=-include", f"--extra-arg={pathlib.Path(__file__).resolve().parent / 'analyzer.h'}"]
         result = subprocess.run([*command, path], capture_output=True, text=True)
         found = re.findall(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*)$", result.stdout, re.MULTILINE)
-        if result.returncode != 0 and not found:
+        if result.returncode == 0 and not found:
+            with memory.open("a") as file:
+                file.write(f"{digest[path]}\n")
+        elif not found:
             return [f"{tree.name(path)}: clang-tidy failed: {(result.stderr or result.stdout).strip()[-300:]}"]
         return [f"{os.path.relpath(file, tree.root)}:{line}: {message}" for file, line, message in found]
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        found = dict(zip(paths, pool.map(look, paths)))
-    memory.write_text(json.dumps(sorted(digest[path] for path in paths if not found[path])))
-    return sorted({violation for violations in found.values() for violation in violations})
+        found = sorted({violation for violations in pool.map(look, paths) for violation in violations})
+    clean = set(memory.read_text().split()) if memory.is_file() else set()
+    memory.write_text("".join(f"{digest[path]}\n" for path in paths if digest[path] in clean))
+    return found
 
 
 RULES = {"clang-tidy finds nothing in src": check_tidy}
