@@ -85,16 +85,16 @@ static stoker_status turn(struct stk_decoder *decoder, const struct stk_scaled *
     return STOKER_OK;
 }
 
-/* The current frame in the form's size. */
+/* The current frame in the form's size; at `direct` (NULL allowed) if it could be made there. */
 static stoker_status render(struct pass *pass, const struct stk_form *form, const struct stk_av_frame *frame,
-                            struct stk_planes *out, stoker_error *err)
+                            uint8_t *const direct[3], struct stk_planes *out, stoker_error *err)
 {
     int32_t rotation = stk_av_facts(pass->av)->rotation;
     struct stk_fit fit =
         stk_fit_picture(form->resize, frame->width, frame->height, rotation, form->width, form->height);
     struct stk_scaling scaling = {fit.scaled_width, fit.scaled_height, fit.keep};
     struct stk_scaled scaled;
-    STK_TRY(stk_scaler_run(pass->decoder->scaler, pass->av, &scaling, &scaled, err));
+    STK_TRY(stk_scaler_run(pass->decoder->scaler, pass->av, &scaling, rotation ? NULL : direct, &scaled, err));
     *out = (struct stk_planes){{scaled.planes[0], scaled.planes[1], scaled.planes[2]}, scaled.stride};
     if (rotation == 0) return STOKER_OK;
     return turn(pass->decoder, &scaled, fit.keep.width, fit.keep.height, rotation, out, err);
@@ -260,10 +260,12 @@ static stoker_status store_sample(struct pass *pass, size_t index, const struct 
 {
     const struct sample *sample = pass->user;
     struct stk_planes planes;
-    STK_TRY(render(pass, sample->form, frame, &planes, err));
-    uint32_t end = index + 1 == pass->count ? sample->form->frames : (uint32_t)index + 1;
-    for (uint32_t place = (uint32_t)index; place < end; place++)
-        stk_form_store(sample->form, &planes, sample->dst, place);
+    uint8_t *direct[3];
+    bool may_direct = stk_form_planes(sample->form, sample->dst, (uint32_t)index, direct);
+    STK_TRY(render(pass, sample->form, frame, may_direct ? direct : NULL, &planes, err));
+    uint32_t place = (uint32_t)index, end = index + 1 == pass->count ? sample->form->frames : (uint32_t)index + 1;
+    if (may_direct && planes.rgb[0] == direct[0]) place++;
+    for (; place < end; place++) stk_form_store(sample->form, &planes, sample->dst, place);
     return STOKER_OK;
 }
 
@@ -370,7 +372,7 @@ static stoker_status give_frame(struct pass *pass, size_t index, const struct st
 {
     struct listing *listing = pass->user;
     struct stk_planes planes;
-    STK_TRY(render(pass, &listing->form, frame, &planes, err));
+    STK_TRY(render(pass, &listing->form, frame, NULL, &planes, err));
     stk_form_store(&listing->form, &planes, listing->rgb, 0);
     if (!listing->requests)
         return listing->frame_fn(listing->user, index, listing->rgb, listing->form.width, listing->form.height, err);

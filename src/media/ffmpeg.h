@@ -76,7 +76,7 @@ const char *stk_av_last_message(const struct stk_av *av);
 struct stk_scaler;
 
 struct stk_scaled {
-    const uint8_t *planes[3]; /* R, G, B of the kept rectangle; owned by the scaler until its next run */
+    const uint8_t *planes[3]; /* R, G, B of the kept rectangle; the caller's, or the scaler's until its next run */
     size_t stride;
 };
 
@@ -88,7 +88,9 @@ struct stk_scaling {
 
 stoker_status stk_scaler_create(struct stk_scaler **out_scaler, stoker_error *err);
 void stk_scaler_destroy(struct stk_scaler *scaler); /* NULL allowed */
+/* `direct` (NULL allowed): planes of the kept size without gaps between lines, whose width is a multiple of
+ * STK_RESAMPLE_ALIGNMENT; where it can, the scaler writes there, and *out_scaled says so. */
 stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
-                             struct stk_scaled *out_scaled, stoker_error *err);
+                             uint8_t *const direct[3], struct stk_scaled *out_scaled, stoker_error *err);
 
 #endif

@@ -204,49 +204,56 @@ static stoker_status make_room(struct stk_scaler *scaler, size_t size, stoker_er
     return STOKER_OK;
 }
 
-static stoker_status run(struct stk_scaler *scaler, struct stk_av *av, const struct converter *converter, size_t stride,
-                         size_t plane, stoker_error *err)
+/* swscale makes the whole picture, of which a part is handed out. */
+static stoker_status run_context(struct stk_scaler *scaler, struct stk_av *av, const struct converter *converter,
+                                 struct stk_scaled *out, stoker_error *err)
 {
-    uint8_t *planes[4] = {scaler->pixels, scaler->pixels + plane, scaler->pixels + 2 * plane, NULL}; /* R, G, B */
+    const struct stk_scaling *scaling = &converter->key.scaling;
+    size_t stride = stk_align_up(scaling->width, LINE_ALIGNMENT), plane, bytes;
+    if (!stk_mul_size(stride, scaling->height, &plane) || !stk_mul_size(plane, 3, &bytes) ||
+        !stk_add_size(bytes, LINE_ALIGNMENT, &bytes))
+        return stk_fail(err, STOKER_ERR_LIMIT, "a picture of %ux%u is too large", scaling->width, scaling->height);
+    STK_TRY(make_room(scaler, bytes, err));
     const AVFrame *frame = av->frame;
-    if (converter->resample) {
-        const struct stk_yuv yuv = {{frame->data[0], frame->data[1], frame->data[2]},
-                                    {frame->linesize[0], frame->linesize[1], frame->linesize[2]}};
-        stk_resample_run(converter->resample, &yuv, planes, stride);
-        return STOKER_OK;
-    }
-    uint8_t *const swapped[4] = {planes[1], planes[2], planes[0], NULL}; /* G, B, R */
+    uint8_t *rgb[3] = {scaler->pixels, scaler->pixels + plane, scaler->pixels + 2 * plane};
+    uint8_t *const planes[4] = {rgb[1], rgb[2], rgb[0], NULL}; /* G, B, R */
     const int strides[4] = {(int)stride, (int)stride, (int)stride, 0};
     int rows = sws_scale(converter->context, (const uint8_t *const *)frame->data, frame->linesize, 0, frame->height,
-                         swapped, strides);
-    return rows < 0 ? stk_av_fail(av, rows, STOKER_ERR_CORRUPT, "cannot scale", err) : STOKER_OK;
+                         planes, strides);
+    if (rows < 0) return stk_av_fail(av, rows, STOKER_ERR_CORRUPT, "cannot scale", err);
+    for (size_t c = 0; c < 3; c++) out->planes[c] = rgb[c] + scaling->keep.y * stride + scaling->keep.x;
+    out->stride = stride;
+    return STOKER_OK;
+}
+
+static stoker_status run_resample(struct stk_scaler *scaler, const AVFrame *frame, const struct converter *converter,
+                                  uint8_t *const direct[3], struct stk_scaled *out, stoker_error *err)
+{
+    const struct stk_rectangle *keep = &converter->key.scaling.keep;
+    size_t stride = direct ? keep->width : stk_align_up(keep->width, LINE_ALIGNMENT), plane = stride * keep->height;
+    uint8_t *rgb[3];
+    if (!direct) STK_TRY(make_room(scaler, plane * 3, err));
+    for (size_t c = 0; c < 3; c++) rgb[c] = direct ? direct[c] : scaler->pixels + c * plane;
+    const struct stk_yuv yuv = {{frame->data[0], frame->data[1], frame->data[2]},
+                                {frame->linesize[0], frame->linesize[1], frame->linesize[2]}};
+    stk_resample_run(converter->resample, &yuv, rgb, stride);
+    for (size_t c = 0; c < 3; c++) out->planes[c] = rgb[c];
+    out->stride = stride;
+    return STOKER_OK;
 }
 
 stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
-                             struct stk_scaled *out_scaled, stoker_error *err)
+                             uint8_t *const direct[3], struct stk_scaled *out_scaled, stoker_error *err)
 {
     STK_ASSERT(scaling->width > 0 && scaling->width < INT_MAX / 2);
     STK_ASSERT(scaling->height > 0 && scaling->height < INT_MAX / 2);
+    STK_ASSERT(!direct || scaling->keep.width % STK_RESAMPLE_ALIGNMENT == 0);
     struct converter *converter = NULL;
     stk_av_log_enter(&av->log);
     stoker_status status = find_converter(scaler, av, scaling, &converter, err);
-    size_t offset = 0, stride = 0, plane = 0, bytes;
-    if (status == STOKER_OK) {
-        /* swscale makes the whole picture, of which a part is handed out. */
-        bool whole = converter->context != NULL;
-        stride = stk_align_up(whole ? scaling->width : scaling->keep.width, LINE_ALIGNMENT);
-        offset = whole ? scaling->keep.y * stride + scaling->keep.x : 0;
-        if (!stk_mul_size(stride, whole ? scaling->height : scaling->keep.height, &plane) ||
-            !stk_mul_size(plane, 3, &bytes) || !stk_add_size(bytes, LINE_ALIGNMENT, &bytes))
-            status =
-                stk_fail(err, STOKER_ERR_LIMIT, "a picture of %ux%u is too large", scaling->width, scaling->height);
-        else
-            status = make_room(scaler, bytes, err);
-    }
-    if (status == STOKER_OK) status = run(scaler, av, converter, stride, plane, err);
+    if (status == STOKER_OK)
+        status = converter->resample ? run_resample(scaler, av->frame, converter, direct, out_scaled, err)
+                                     : run_context(scaler, av, converter, out_scaled, err);
     stk_av_log_leave();
-    STK_TRY(status);
-    for (size_t c = 0; c < 3; c++) out_scaled->planes[c] = scaler->pixels + c * plane + offset;
-    out_scaled->stride = stride;
-    return STOKER_OK;
+    return status;
 }

@@ -145,6 +145,7 @@ static stoker_status build_plane(struct stk_plane_filter *plane, const struct st
         !build_filter(&plane->down, kernel, height, scale_y, spec->keep.y, spec->keep.height))
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     STK_TRY(build_steps(plane, width, line, err));
+    plane->copies = same_size && scale_x == 1;
     uint32_t rows = 1;
     while (rows < plane->down.taps) rows *= 2;
     plane->rows_mask = rows - 1;
@@ -172,7 +173,7 @@ stoker_status stk_resample_create(const struct stk_resample_spec *spec, struct s
     struct stk_resample *resample = calloc(1, sizeof *resample);
     if (!resample) return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     resample->spec = *spec;
-    resample->line = stk_align_up(spec->keep.width, 16);
+    resample->line = stk_align_up(spec->keep.width, STK_RESAMPLE_ALIGNMENT);
     build_matrix(&resample->matrix, spec);
     stoker_status status = build_plane(&resample->luma, spec, 0, 0, resample->line, err);
     for (int c = 0; c < 2 && status == STOKER_OK; c++)
@@ -258,7 +259,9 @@ static void gather(struct stk_plane_filter *plane, uint32_t output, const uint8_
     for (; plane->next_row < first + taps; plane->next_row++) {
         const uint8_t *row = from + (ptrdiff_t)plane->next_row * stride;
         int16_t *to = plane->ring + (plane->next_row & plane->rows_mask) * line;
-        if (wide)
+        if (wide && plane->copies)
+            stk_resample_copy_wide(row + plane->across.first[0], to, plane->across.outputs);
+        else if (wide)
             stk_resample_across_wide(&plane->steps, row, to);
         else
             across_plain(&plane->across, row, to);

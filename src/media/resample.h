@@ -4,9 +4,9 @@
  *
  * The same picture as swscale's with accurate rounding and full chroma resolution, within a level, at a quarter of its
  * price: bilinear, widened when shrinking, chroma sited in the centre; if the size does not change, luma is kept and
- * chroma interpolated bicubically, as the ffmpeg program does it. It computes only the rectangle that is kept, and keeps
- * everything between two passes in the first-level cache. All arithmetic is on integers, in one order, so vector and
- * plain code give the same bytes on every machine. What it does not cover goes to swscale.
+ * chroma interpolated bicubically, as the ffmpeg program does it. It computes only the rectangle that is kept, and
+ * keeps everything between two passes in the first-level cache. All arithmetic is on integers, in one order, so vector
+ * and plain code give the same bytes on every machine. What it does not cover goes to swscale.
  */
 #ifndef STK_MEDIA_RESAMPLE_H
 #define STK_MEDIA_RESAMPLE_H
@@ -16,6 +16,9 @@
 #include <stdint.h>
 
 #include <stoker/error.h>
+
+/* Lines are written in whole vectors of this many pixels. */
+#define STK_RESAMPLE_ALIGNMENT 16u
 
 struct stk_rectangle {
     uint32_t x, y, width, height;
@@ -42,7 +45,7 @@ struct stk_yuv {
     ptrdiff_t strides[3];
 };
 
-/* Lines of `rgb` have room for the kept width rounded up to 16; more than the width may be written there. */
+/* Lines of `rgb` have room for the kept width rounded up to STK_RESAMPLE_ALIGNMENT, which may be written. */
 void stk_resample_run(struct stk_resample *resample, const struct stk_yuv *from, uint8_t *const rgb[3], size_t stride);
 /* For tests: plain code, without vector instructions. */
 void stk_resample_run_plain(struct stk_resample *resample, const struct stk_yuv *from, uint8_t *const rgb[3],

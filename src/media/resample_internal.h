@@ -42,6 +42,7 @@ struct stk_steps {
 struct stk_plane_filter {
     struct stk_filter across, down;
     struct stk_steps steps;
+    bool copies;        /* each output is one input: the horizontal pass only widens */
     uint32_t rows_mask; /* lines in the ring, minus 1 */
     int16_t *ring;      /* lines after the horizontal pass */
     uint32_t next_row;  /* the first that is not in the ring yet */
@@ -61,6 +62,8 @@ struct stk_resample {
 
 /* One line through the horizontal pass. */
 void stk_resample_across_wide(const struct stk_steps *steps, const uint8_t *from, int16_t *to);
+/* The same where nothing is filtered: values times 2^7. */
+void stk_resample_copy_wide(const uint8_t *from, int16_t *to, size_t count);
 /* The lines that make one output line, and their weights. */
 struct stk_lines {
     const int16_t *lines[STK_TAPS_MAX];

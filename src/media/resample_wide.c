@@ -49,6 +49,16 @@ WIDE void stk_resample_across_wide(const struct stk_steps *steps, const uint8_t 
     }
 }
 
+WIDE void stk_resample_copy_wide(const uint8_t *from, int16_t *to, size_t count)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        __m256i values = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_slli_epi16(values, 7));
+    }
+    for (; i < count; i++) to[i] = (int16_t)(from[i] << 7);
+}
+
 WIDE static inline __m256i down(const struct stk_lines *lines, size_t x)
 {
     __m256i sum = _mm256_setzero_si256();
@@ -92,6 +102,12 @@ bool stk_resample_is_wide(void) { return false; }
 void stk_resample_across_wide(const struct stk_steps *steps, const uint8_t *from, int16_t *to)
 {
     (void)steps, (void)from, (void)to;
+    STK_ASSERT(stk_resample_is_wide());
+}
+
+void stk_resample_copy_wide(const uint8_t *from, int16_t *to, size_t count)
+{
+    (void)from, (void)to, (void)count;
     STK_ASSERT(stk_resample_is_wide());
 }
 

@@ -11,11 +11,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "media/transform_internal.h"
 
-#if defined(__x86_64__) && !defined(STK_SANITIZED)
-#define WIDE __attribute__((target("avx2"), optimize("O3")))
-#define HAVE_WIDE 1
-#endif
+/* Samples above this are written past the caches: half of them would be thrown out again before anyone reads them. */
+#define PAST_CACHE_BYTES ((size_t)32 << 20)
 
 /* ---------------------------------------------------------------------------------------------------------------- form
  */
@@ -201,48 +200,25 @@ void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, u
 /* ----------------------------------------------------------------------------------------------------------------
  * store */
 
-static inline __attribute__((always_inline)) void floats_loop(const uint8_t *restrict in, float *restrict out,
-                                                              size_t count, float scale, float offset)
-{
-    for (size_t i = 0; i < count; i++) out[i] = (float)in[i] * scale + offset;
-}
-
-static void floats_plain(const uint8_t *restrict in, float *restrict out, size_t count, float scale, float offset)
-{
-    floats_loop(in, out, count, scale, offset);
-}
-
-#ifdef HAVE_WIDE
-WIDE static void floats_wide(const uint8_t *restrict in, float *restrict out, size_t count, float scale, float offset)
-{
-    floats_loop(in, out, count, scale, offset);
-}
-#endif
-
-/* Multiplication and addition stay apart in both (no fused operation), so both give the same bits. */
-static void floats(const uint8_t *in, float *out, size_t count, float scale, float offset)
-{
-#ifdef HAVE_WIDE
-    if (__builtin_cpu_supports("avx2")) {
-        floats_wide(in, out, count, scale, offset);
-        return;
-    }
-#endif
-    floats_plain(in, out, count, scale, offset);
-}
-
 static void store_row(const struct stk_form *form, int channel, const uint8_t *restrict in, void *dst, size_t index)
 {
-    size_t count = form->width;
+    const struct stk_affine affine = {form->scale[channel], form->offset[channel]};
+    size_t count = form->width, i = 0;
     switch (form->value_bytes) {
     case 1: memcpy((uint8_t *)dst + index, in, count); break;
     case 2: {
         uint16_t *restrict out = (uint16_t *)dst + index;
         const uint16_t *restrict table = form->table[channel];
-        for (size_t i = 0; i < count; i++) out[i] = table[in[i]];
+        if (form->dtype == STOKER_DTYPE_BFLOAT16) i = stk_bfloats_wide(in, out, count, affine);
+        if (form->dtype == STOKER_DTYPE_FLOAT16) i = stk_halves_wide(in, out, count, affine);
+        for (; i < count; i++) out[i] = table[in[i]];
         break;
     }
-    default: floats(in, (float *)dst + index, count, form->scale[channel], form->offset[channel]);
+    default: {
+        float *restrict out = (float *)dst + index;
+        i = stk_floats_wide(in, out, count, affine, form->sample_bytes > PAST_CACHE_BYTES);
+        for (; i < count; i++) out[i] = (float)in[i] * affine.scale + affine.offset;
+    }
     }
 }
 
@@ -274,6 +250,14 @@ static void store_pixels(const struct stk_form *form, const uint8_t *restrict r,
     }
 }
 
+/* Of the first value of one channel of one frame, where channels are apart. */
+static size_t plane_index(const struct stk_form *form, int channel, uint32_t position)
+{
+    size_t plane = (size_t)form->width * form->height;
+    return form->layout == STOKER_LAYOUT_TCHW ? ((size_t)position * 3 + (size_t)channel) * plane
+                                              : ((size_t)channel * form->frames + position) * plane;
+}
+
 void stk_form_store(const struct stk_form *form, const struct stk_planes *planes, void *dst, uint32_t position)
 {
     STK_ASSERT(position < form->frames);
@@ -287,9 +271,18 @@ void stk_form_store(const struct stk_form *form, const struct stk_planes *planes
         return;
     }
     for (int channel = 0; channel < 3; channel++) {
-        size_t index = form->layout == STOKER_LAYOUT_TCHW ? ((size_t)position * 3 + (size_t)channel) * plane
-                                                          : ((size_t)channel * form->frames + position) * plane;
+        size_t index = plane_index(form, channel, position);
         for (uint32_t y = 0; y < form->height; y++)
             store_row(form, channel, planes->rgb[channel] + y * planes->stride, dst, index + (size_t)y * form->width);
     }
+    stk_wide_finish(form->value_bytes == 4 && form->sample_bytes > PAST_CACHE_BYTES);
+}
+
+bool stk_form_planes(const struct stk_form *form, void *dst, uint32_t position, uint8_t *out_planes[3])
+{
+    if (form->value_bytes != 1 || form->layout == STOKER_LAYOUT_THWC || form->width % STK_RESAMPLE_ALIGNMENT)
+        return false;
+    for (int channel = 0; channel < 3; channel++)
+        out_planes[channel] = (uint8_t *)dst + plane_index(form, channel, position);
+    return true;
 }

@@ -52,6 +52,10 @@ void stk_rotate_plane(const uint8_t *from, size_t from_stride, uint32_t width, u
 /* Writes the form's width x height pixels at `planes` as frame `position` of the sample at `dst`. */
 void stk_form_store(const struct stk_form *form, const struct stk_planes *planes, void *dst, uint32_t position);
 
+/* Where the planes of that frame lie, R, G, B, lines without gaps, if pixels can be made right there: uint8, channels
+ * apart, lines that whole vectors fill. */
+bool stk_form_planes(const struct stk_form *form, void *dst, uint32_t position, uint8_t *out_planes[3]);
+
 /* Nearest half precision and bfloat16 numbers, ties to even. */
 uint16_t stk_half_of(float value);
 uint16_t stk_bfloat_of(float value);
