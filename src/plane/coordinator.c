@@ -58,8 +58,10 @@ void stk_coordinator_destroy(struct stk_coordinator *coordinator)
 
 void stk_coordinator_event(struct stk_coordinator *coordinator, uint64_t now_ns, const struct stk_event *event)
 {
-    /* A step queues at most one event for each that it applies, so the queue that was empty at its start has room. */
-    if (coordinator->event_count[coordinator->filling] == EVENTS_QUEUED) stk_coordinator_step(coordinator, now_ns);
+    /* Inside a step the queue has room: it was empty at its start and takes one event for each that is applied.
+     * Outside, what a step queued is no request, so the next step queues nothing. */
+    while (!coordinator->stepping && coordinator->event_count[coordinator->filling] == EVENTS_QUEUED)
+        stk_coordinator_step(coordinator, now_ns);
     size_t *count = &coordinator->event_count[coordinator->filling];
     STK_ASSERT(*count < EVENTS_QUEUED);
     coordinator->events[coordinator->filling][(*count)++] = *event;

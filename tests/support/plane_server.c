@@ -241,9 +241,9 @@ void plane_connect(struct plane_server *server, struct plane_rank *rank)
     assert_int_equal(stk_shm_table_create(1, &rank->segments, NULL), STOKER_OK);
 }
 
-void plane_join(struct plane_server *server, struct plane_rank *rank, uint32_t local_rank, uint32_t local_world_size)
+static void say_hello(struct plane_server *server, struct plane_rank *rank, uint32_t local_rank,
+                      uint32_t local_world_size, struct stk_span cpu_mask)
 {
-    uint8_t mask[STK_CPU_MASK_BYTES_MAX];
     plane_connect(server, rank);
     struct stk_message_hello hello = {.key = span_of(server->key),
                                       .version = span_of(STOKER_VERSION),
@@ -251,10 +251,45 @@ void plane_join(struct plane_server *server, struct plane_rank *rank, uint32_t l
                                       .world_size = local_world_size,
                                       .local_rank = local_rank,
                                       .local_world_size = local_world_size,
-                                      .pid = getpid()};
-    hello.cpu_mask = (struct stk_span){mask, stk_process_affinity(mask, sizeof mask)};
+                                      .pid = getpid(),
+                                      .cpu_mask = cpu_mask};
     PLANE_SEND(rank, STK_MESSAGE_HELLO, hello, &hello);
     plane_expect(rank, STK_MESSAGE_WELCOME);
+}
+
+void plane_join(struct plane_server *server, struct plane_rank *rank, uint32_t local_rank, uint32_t local_world_size)
+{
+    uint8_t mask[STK_CPU_MASK_BYTES_MAX];
+    size_t size = stk_process_affinity(mask, sizeof mask);
+    say_hello(server, rank, local_rank, local_world_size, (struct stk_span){mask, size});
+}
+
+void plane_join_on(struct plane_server *server, struct plane_rank *rank, uint32_t local_rank, uint32_t local_world_size,
+                   uint32_t cpu)
+{
+    uint8_t mask[STK_CPU_MASK_BYTES_MAX] = {0};
+    mask[cpu / 8] = (uint8_t)(1u << (cpu % 8));
+    say_hello(server, rank, local_rank, local_world_size, (struct stk_span){mask, cpu / 8 + 1});
+}
+
+int plane_cpus_of(pid_t pid, uint8_t *mask)
+{
+    char path[64], line[256];
+    int count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    memset(mask, 0, STK_CPU_MASK_BYTES_MAX);
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "Cpus_allowed_list:", 18) != 0) continue;
+        for (char *at = line + 18; *at && *at != '\n';) { /* "0-3,8" */
+            unsigned long first = strtoul(at + (*at == ','), &at, 10), last = first;
+            if (*at == '-') last = strtoul(at + 1, &at, 10);
+            for (; first <= last; first++, count++) mask[first / 8] |= (uint8_t)(1u << (first % 8));
+        }
+    }
+    (void)fclose(file); /* nothing was written */
+    return count;
 }
 
 void plane_close(struct plane_rank *rank)
@@ -332,6 +367,7 @@ void plane_open(struct plane_rank *rank, const stoker_source *source, const stru
                                            .stall_limit_ns =
                                                loader->stall_limit_ns ? loader->stall_limit_ns : STK_STALL_LIMIT_NS,
                                            .digest = {source->digest, 32}};
+    if (loader->name) open.name = span_of(loader->name);
     if (open.num_workers == 0) open.num_workers = 1;
     if (source->kind == STK_SOURCE_MEDIA) {
         stoker_descriptor descriptor;

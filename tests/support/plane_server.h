@@ -54,6 +54,11 @@ int plane_stop(struct plane_server *server); /* says stop, then waits */
 void plane_connect(struct plane_server *server, struct plane_rank *rank);
 /* Connects and says HELLO; expects WELCOME. */
 void plane_join(struct plane_server *server, struct plane_rank *rank, uint32_t local_rank, uint32_t local_world_size);
+/* The same, with one CPU as the rank's set. */
+void plane_join_on(struct plane_server *server, struct plane_rank *rank, uint32_t local_rank, uint32_t local_world_size,
+                   uint32_t cpu);
+/* Number of CPUs that a process may use; mask has STK_CPU_MASK_BYTES_MAX bytes. */
+int plane_cpus_of(pid_t pid, uint8_t *mask);
 void plane_leave(struct plane_rank *rank); /* BYE and close */
 void plane_close(struct plane_rank *rank); /* without a word */
 
@@ -75,6 +80,7 @@ struct plane_loader {
     uint32_t loader_id;
     uint32_t num_workers, batch_samples_max, on_error, retries;
     uint64_t max_bytes, stall_limit_ns;
+    const char *name; /* NULL: none */
 };
 
 void plane_open(struct plane_rank *rank, const stoker_source *source, const struct plane_loader *loader);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Templates of Python lanes that fail or die.
+ */
+#include "tests/support/unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/plane_session.h"
+
+static void test_template_that_fails_is_told(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    struct stk_message_verdict verdict;
+    plane_start(&server);
+    plane_join(&server, &rank, 0, 1);
+    stoker_source *source = plane_bad_source("bad");
+    plane_open(&rank, source, &session_python);
+    plane_expect(&rank, STK_MESSAGE_LOADER_FAILED);
+    assert_int_equal(stk_verdict_decode(rank.in.body, &verdict, NULL), STOKER_OK);
+    assert_int_equal(verdict.loader_id, 1);
+    assert_true(verdict.status < 0);
+    assert_memory_equal(verdict.text.data, "cannot unpickle", verdict.text.size);
+    assert_memory_equal(verdict.detail.data, "trace", verdict.detail.size);
+    stoker_source_close(source);
+    source = plane_bad_source("crash");
+    plane_open(&rank, source, &session_python); /* the id is free again */
+    plane_expect(&rank, STK_MESSAGE_LOADER_FAILED);
+    assert_int_equal(stk_verdict_decode(rank.in.body, &verdict, NULL), STOKER_OK);
+    char text[256];
+    (void)snprintf(text, sizeof text, "%.*s", (int)verdict.text.size, (const char *)verdict.text.data);
+    assert_non_null(strstr(text, "before the dataset was loaded: exited with status 3"));
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
+static void test_dead_template_is_an_error_that_names_it(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    char text[512], expected[64];
+    stoker_source *source = plane_process_source();
+    session_begin(&server, &rank, source, &session_python);
+    session_warm_up(&rank, 0, 1000);
+    pid_t template = (pid_t)plane_number(plane_status(&rank), "template_pid");
+    plane_request(&rank, 1, 1, 1, "hang");
+    (void)plane_wait_worker(&rank, "busy", 0);
+    assert_int_equal(kill(template, SIGKILL), 0);
+    assert_true(plane_take_failure(&rank, 1, text, sizeof text) < 0);
+    (void)snprintf(expected, sizeof expected, "template process (pid %ld) ended", (long)template);
+    assert_non_null(strstr(text, expected));
+    plane_request(&rank, 1, 1, 2, "fill 1000 1");
+    assert_true(plane_take_failure(&rank, 2, text, sizeof text) < 0);
+    assert_non_null(strstr(text, expected));
+    /* Another iteration tries again. */
+    struct plane_batch batch;
+    plane_begin(&rank, 1, 2);
+    plane_request(&rank, 1, 2, 0, "fill 1000 4");
+    plane_take(&rank, 0, &batch);
+    session_expect_filled(&batch, 1000, 4);
+    plane_release(&rank, &batch);
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
+int main(int argc, char **argv)
+{
+    plane_play(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_template_that_fails_is_told),
+        cmocka_unit_test(test_dead_template_is_an_error_that_names_it),
+    };
+    return stk_run_tests(tests);
+}
