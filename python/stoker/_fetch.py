@@ -99,9 +99,13 @@ class Fetcher:
                 self.skipped.append((key, f"{type(error).__name__}: {error}"))
             data.append(self._replacement(key, request) if self.on_error == "replace" else _BAD)
         if not any(sample is not _BAD for sample in data):
-            if last is not None:
-                raise last
-            return data
+            try:
+                if last is not None:
+                    raise last
+                return data
+            finally:
+                last = None  # an error holds this frame, and with it the samples
+        last = None
         good = next(sample for sample in data if sample is not _BAD)  # stands in for leading bad ones
         for i, sample in enumerate(data):
             if sample is _BAD:
@@ -118,4 +122,7 @@ class Fetcher:
                 raise
             except Exception as error:
                 last = error
-        raise last
+        try:
+            raise last
+        finally:
+            last = None

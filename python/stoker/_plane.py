@@ -99,14 +99,15 @@ def client():
                 "the stoker program was not found beside this interpreter or on PATH; set STOKER_PROGRAM to its path"
             )
         rank, world = rank_and_world()
+        local_world = _number("LOCAL_WORLD_SIZE", 0)  # some launchers set LOCAL_RANK alone
         _client = _core.Client(
             job_key=job_key(),
             program=path,
             shm_dir=os.environ.get("STOKER_SHM_DIR") or None,
             rank=rank,
             world_size=world,
-            local_rank=_number("LOCAL_RANK", 0),
-            local_world_size=_number("LOCAL_WORLD_SIZE", 1),
+            local_rank=_number("LOCAL_RANK", 0) if local_world > 0 else 0,
+            local_world_size=max(local_world, 1),
             connect_timeout=float(os.environ.get("STOKER_CONNECT_TIMEOUT") or 10),
         )
         _pid = os.getpid()

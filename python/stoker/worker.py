@@ -20,7 +20,7 @@ from . import _core, _fetch, _pickling, _seeding, _tree
 __all__ = ["main"]
 
 # Statuses of stoker/error.h.
-_CORRUPT, _NO_MEMORY, _INTERNAL = -11, -21, -40
+_CORRUPT, _LIMIT, _NO_MEMORY = -11, -23, -21
 
 
 class _SlabMemory:
@@ -142,11 +142,14 @@ class _Worker:
             where += f" (sample {key!r})"
         detail = _pickling.dump_exception(failure, where, key)
         message = f"{type(failure).__name__}: {failure}"
+        code = _NO_MEMORY if isinstance(failure, MemoryError) else _CORRUPT
+        if getattr(failure, "status", None) == "LIMIT":
+            code = _LIMIT
         if key is not None:
             message = f"sample {key!r}: {message}"
         del failure
         self._end_slab()
-        self._channel.fail(_CORRUPT, message[:400].encode("ascii", "backslashreplace").decode(), detail)
+        self._channel.fail(code, message[:400].encode("ascii", "backslashreplace").decode(), detail)
 
     def _deliver(self, request, slab) -> None:
         if self._memory is not None:

@@ -98,7 +98,7 @@ def in_world(monkeypatch, rank, world):
     for name, value in dict(
         RANK=rank,
         WORLD_SIZE=world,
-        LOCAL_RANK=rank,
+        LOCAL_RANK=0,
         LOCAL_WORLD_SIZE=1,
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=support_port(),
