@@ -2,8 +2,8 @@
 """What tests with real processes share: a private runtime that knows everything a test started.
 
 Each test gets a `Runtime` (fixture `runtime`). All processes that it starts, and all that those start, carry
-STOKER_TEST_ID in their environment, so that processes, abstract sockets and shared segments can be counted and ended per
-test, whatever became of their parents, and beside other jobs on the same machine.
+STOKER_TEST_ID in their environment, so that processes, abstract sockets and shared segments can be counted and ended
+per test, whatever became of their parents, and beside other jobs on the same machine.
 """
 
 from __future__ import annotations
@@ -101,6 +101,14 @@ def _open_files(pid: int) -> list[tuple[str, str]]:
     return found
 
 
+def share(pid: int) -> int:
+    """Bytes of the proportional share of one process."""
+    for line in _read(f"/proc/{pid}/smaps_rollup").decode().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 def memory_use(pids: list[int]) -> int:
     """Bytes of memory that the processes use together, shared pages counted once.
 
@@ -113,9 +121,7 @@ def memory_use(pids: list[int]) -> int:
     mapped: dict[int, int] = {}  # segment -> its part of the shares
     segments: dict[int, int] = {}  # segment -> bytes in memory
     for pid in pids:
-        for line in _read(f"/proc/{pid}/smaps_rollup").decode().splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1]) * 1024
+        total += share(pid)
         inode = None
         for line in _read(f"/proc/{pid}/smaps").decode(errors="replace").splitlines():
             words = line.split()
@@ -261,7 +267,7 @@ class Runtime:
         return path
 
     def start(self, command, environment: dict | None = None, **options) -> Started:
-        """Start a command in a session of its own. Its stdin is a pipe; it may wait there for our permission to go on."""
+        """Start a command in a session of its own. Its stdin is a pipe: there it may wait until we let it go on."""
         options = {"stdin": subprocess.PIPE, "start_new_session": True, "text": True, "cwd": self.folder, **options}
         process = Started([str(word) for word in command], self.folder / f"process-{len(self._started)}",
                           env={**self.environment, **(environment or {})}, **options)
