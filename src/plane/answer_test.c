@@ -61,7 +61,7 @@ static void expect_filled(const struct plane_batch *batch, size_t size, uint8_t 
     for (size_t i = 0; i < size; i++) assert_int_equal(batch->data[i], value);
 }
 
-/* A4: STOP a worker in the middle of its write, let the retry finish and its slab be used twice, CONT, compare bytes. */
+/* A4: STOP a worker in the middle of its write, let the retry end, use its slab twice, CONT, compare bytes. */
 static void test_a4_late_writer_finds_its_slab_fenced(void **state)
 {
     (void)state;
