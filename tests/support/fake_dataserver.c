@@ -109,6 +109,7 @@ static void greet(void *argument)
     accept_client(fake);
     struct stk_incoming *incoming = receive_any(fake);
     struct stk_message_hello hello;
+    if (!incoming && fake->arm_fn) return;
     if (!incoming || incoming->frame.type != STK_MESSAGE_HELLO) abort();
     if (stk_hello_decode(incoming->body, &hello, NULL) != STOKER_OK) abort();
     if (hello.key.size != STK_KEY_BYTES - 1 || memcmp(hello.key.data, fake->key, hello.key.size) != 0) abort();
@@ -125,13 +126,27 @@ static void greet(void *argument)
     if (status < 0) abort();
 }
 
+/* A client that failed may never have connected: the greeter, who waits for somebody, gets this nobody. */
+static void poke(const struct fake_server *fake)
+{
+    char name[STK_NAME_BYTES];
+    int fd;
+    stk_discover_name(fake->key, name);
+    if (stk_unix_connect(name, &fd, NULL) == STOKER_OK) (void)close(fd);
+}
+
 stoker_status fake_greet(struct fake_server *fake, const stoker_client_options *options, stoker_client **out_client,
                          stoker_error *err)
 {
     struct stk_thread *thread;
     stoker_error error;
     check(stk_thread_start("greeter", greet, fake, &thread, &error), &error);
+    if (fake->arm_fn) fake->arm_fn(fake->arm_n);
     stoker_status status = stoker_client_open(options, out_client, err);
+    if (fake->arm_fn) {
+        fake->arm_fn(0);
+        if (status != STOKER_OK) poke(fake);
+    }
     stk_thread_join(thread);
     return status;
 }
@@ -163,6 +178,7 @@ static void answer_open(void *argument)
 {
     struct fake_server *fake = argument;
     struct stk_incoming *incoming = receive_any(fake);
+    if (incoming && fake->arm_fn && incoming->frame.type == STK_MESSAGE_STATUS_QUERY) return;
     if (!incoming || incoming->frame.type != STK_MESSAGE_LOADER_OPEN) abort();
     if (stk_loader_open_decode(incoming->body, &fake->loader_open, NULL) != STOKER_OK) abort();
     fake->loader_open_fds = incoming->fd_count;
@@ -178,7 +194,13 @@ static stoker_status open_loader(struct fake_server *fake, enum stk_source_kind 
     stoker_error error;
     check(stk_shmem_blob_create("blob", 4, &source.blob_fd, &error), &error);
     if (kind == STK_SOURCE_PROCESS) check(stk_shmem_blob_create("data", 4, &source.payload_fd, &error), &error);
+    if (fake->arm_fn) fake->arm_fn(fake->arm_n);
     stoker_status status = stoker_loader_open(fake->client, &source, options, out_loader, err);
+    if (fake->arm_fn) {
+        fake->arm_fn(0);
+        char *json; /* a question that is not answered ends the wait of the opener */
+        if (status != STOKER_OK) (void)stoker_client_status(fake->client, 0, &json, NULL);
+    }
     (void)close(source.blob_fd);
     if (source.payload_fd >= 0) (void)close(source.payload_fd);
     return status;

@@ -43,6 +43,9 @@ struct fake_server {
     const void *verdict_detail;
     size_t verdict_detail_size;
     const char *version;
+    /* called with arm_n around the calls of the client that are served by a thread, then with 0: makes them fail */
+    void (*arm_fn)(uint64_t n);
+    uint64_t arm_n;
     /* the last LOADER_OPEN */
     struct stk_message_loader_open loader_open;
     uint32_t loader_open_fds;
