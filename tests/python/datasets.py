@@ -74,6 +74,24 @@ class Nested(Dataset):
         }
 
 
+def waits_for(folder, waits):
+    """A function for D: item i is i, and item i of ``waits`` is not ready before item ``waits[i]`` was begun."""
+    folder = str(folder)
+
+    def f(i):
+        import os
+        import time
+
+        open(os.path.join(folder, str(i)), "w").close()
+        deadline_s = time.monotonic() + 60
+        while i in waits and not os.path.exists(os.path.join(folder, str(waits[i]))):
+            assert time.monotonic() < deadline_s, f"sample {waits[i]} was not begun while sample {i} was being made"
+            time.sleep(0.005)
+        return i
+
+    return f
+
+
 def same(a, b):
     """Equal in type, dtype, shape and every bit."""
     if type(a) is not type(b):
