@@ -5,9 +5,10 @@
  * loaders, and wakes who waits for them. No lock is held while it sends, receives, maps, or calls the user's log
  * function.
  *
- *     client.c         open, close, status, the queue of messages
- *     client_io.c      the I/O thread
- *     client_loader.c  loaders: requests, tickets, next()
+ *     client.c           open, close, status, the queue of messages
+ *     client_io.c        the I/O thread
+ *     client_register.c  loaders: open, close
+ *     client_loader.c    loaders: requests, tickets, next()
  */
 #ifndef STK_PLANE_CLIENT_H
 #define STK_PLANE_CLIENT_H
@@ -174,6 +175,8 @@ struct stoker_loader *stk_loader_find_locked(struct stoker_client *client, uint3
 /* Drops every outstanding ticket. The caller then disposes of the list without the lock. */
 struct stk_ticket *stk_loader_take_tickets_locked(struct stoker_loader *loader);
 void stk_loader_dispose_tickets(struct stk_ticket *tickets);
+/* client_register.c */
+
 /* Takes a loader (NULL: any that is open) out of its client and tells the DataServer; its handle stays. False: none is
  * open. */
 bool stk_loader_detach(struct stoker_client *client, struct stoker_loader *loader);
