@@ -21,6 +21,8 @@ import time
 import uuid
 
 MARKER = "STOKER_TEST_ID"
+# A process that is just executing a program shows no environment: nothing is gone before several looks in a row say so.
+CLEAN_LOOKS = 3
 LONG = os.environ.get("STOKER_LONG") == "1"
 
 
@@ -258,6 +260,7 @@ class Runtime:
             if name not in (MARKER, "STOKER_PROGRAM"):
                 del self.environment[name]
         self._started: list[Started] = []
+        self._groups: list[MemoryGroup] = []
 
     # ------------------------------------------------------------------------------------------------------- starting
 
@@ -288,6 +291,12 @@ class Runtime:
         return [self.start([sys.executable, path, *arguments],
                            {**job, "RANK": str(rank), "LOCAL_RANK": str(rank), **(environment or {})}, **options)
                 for rank in range(count)]
+
+    def memory_group(self, limit_bytes: int | None = None) -> MemoryGroup:
+        """A memory cgroup for processes of this test (preexec_fn=group.enter), removed at its end. OSError if none."""
+        group = MemoryGroup(limit_bytes)
+        self._groups.append(group)
+        return group
 
     # -------------------------------------------------------------------------------------------------------- looking
 
@@ -342,10 +351,14 @@ class Runtime:
 
     def expect_clean(self, timeout_s: float = 10.0) -> None:
         """Wait until nothing is left of the test; our own children are collected on the way."""
+        looks = 0
+
         def clean():
+            nonlocal looks
             for process in self._started:
                 process.poll()
-            return not self.leftovers()
+            looks = 0 if self.leftovers() else looks + 1
+            return looks == CLEAN_LOOKS
         try:
             wait_until(clean, timeout_s)
         except AssertionError:
@@ -353,15 +366,22 @@ class Runtime:
 
     def kill_all(self) -> None:
         """SIGKILL to everything that carries the marker, until nothing does."""
+        looks = 0
+
         def gone():
+            nonlocal looks
             for process in self._started:
                 process.poll()
             alive = [process.pid for process in self.processes() if process.state != "Z"]
             for pid in alive:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            return not alive
+            looks = 0 if alive else looks + 1
+            return looks == CLEAN_LOOKS
         wait_until(gone, 30, "the processes of the test to die")
+        for group in self._groups:
+            group.close()
+        self._groups.clear()
         for process in self._started:
             process.wait()
             if process.stdin is not None:

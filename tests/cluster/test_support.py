@@ -41,7 +41,7 @@ def test_orphans_are_found_and_ended(runtime):
     process = runtime.start(["sh", "-c", "sleep 1000 & echo $!"])
     orphan = int(process.read_line())
     process.wait()
-    assert [found.pid for found in runtime.processes()] == [orphan]
+    support.wait_until(lambda: [found.pid for found in runtime.processes()] == [orphan], what="the orphan alone")
     runtime.kill_all()
     assert not runtime.leftovers()
 
@@ -70,7 +70,7 @@ def test_memory_of_open_and_mapped_segments_counts_once(runtime):
 
 def test_memory_of_a_group_of_its_own(runtime):
     try:
-        group = support.MemoryGroup()
+        group = runtime.memory_group()
     except OSError as error:
         pytest.skip(f"no memory cgroup can be made here: {error}")
     process = runtime.script("import sys; kept = bytearray(b'x') * (50 << 20); print(1, flush=True); sys.stdin.read()",
@@ -78,4 +78,3 @@ def test_memory_of_a_group_of_its_own(runtime):
     process.read_line()
     assert support.memory_use([process.pid]) > 50 << 20
     support.finish_well(process)
-    group.close()
