@@ -240,7 +240,7 @@ FOREVER_LOADERS = {
 
 @pytest.mark.parametrize(("kind", "whom"), [("python", "ranks"), ("native", "everything")])
 def test_situation_12_killed_group_starts_again(runtime, kind, whom):
-    """kill -9 of the ranks (as a launcher does) or of all processes at once, three times; then a run starts normally."""
+    """kill -9 of the ranks or of all processes at once, three times; then a run starts normally."""
     port = str(support.free_port())
     for _ in range(3):
         ranks = runtime.launch_ranks(2, with_prelude(FOREVER.format(loader=FOREVER_LOADERS[kind])),
