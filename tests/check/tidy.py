@@ -3,7 +3,7 @@
 """clang-tidy over the sources of src/, with the commands of a build folder and the choice of .clang-tidy.
 
 It takes a second or two a file, so what was found clean is remembered in the build folder under a digest of the source, of
-all headers and of the choice of checks, and looked at again only when one of them changes.
+the headers of this tree that it includes, and of the choice of checks, and looked at again only when one of them changes.
 """
 
 import concurrent.futures
@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import common
+import layers
 
 
 def sources(tree):
@@ -34,16 +35,23 @@ def sources(tree):
 
 
 def digests(tree, paths):
-    """Digest of all that a verdict on each source depends on."""
-    common_part = hashlib.sha256()
-    here = pathlib.Path(__file__).resolve().parent
-    for path in [tree.root / ".clang-tidy", here / "analyzer.h", *tree.files(["src", "include"], {".h"})]:
-        common_part.update(path.read_bytes())
+    """Digest of all of this tree that a verdict on each source depends on."""
+    always = [tree.root / ".clang-tidy", pathlib.Path(__file__).resolve().parent / "analyzer.h"]
     found = {}
-    for path in paths:
-        digest = common_part.copy()
-        digest.update(path.read_bytes())
-        found[path] = digest.hexdigest()
+    for source in paths:
+        seen, waiting = set(), [*always, source]
+        while waiting:
+            path = waiting.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            for _, _, header in layers.includes(tree, path):
+                waiting += [folder / header for folder in (tree.root / "src", tree.root / "include", tree.root)
+                            if (folder / header).is_file()]
+        digest = hashlib.sha256()
+        for path in sorted(seen):
+            digest.update(path.read_bytes())
+        found[source] = digest.hexdigest()
     return found
 
 
