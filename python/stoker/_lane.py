@@ -147,8 +147,13 @@ class Crew:
         name = self._name
         if name is not None and self._lanes:
             name += f"/{len(self._lanes)}"
-        lane = self._client.open_loader(
-            self._source, num_workers=workers, batch_samples_max=samples, name=name, **self._options
+        lane = _plane.interruptible(
+            self._client.open_loader,
+            source=self._source,
+            num_workers=workers,
+            batch_samples_max=samples,
+            name=name,
+            **self._options,
         )
         self._lanes.append(lane)
         self._samples_max.append(samples)

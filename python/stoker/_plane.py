@@ -17,7 +17,7 @@ import threading
 
 from . import _core, errors
 
-__all__ = ["client", "close", "discard", "drain_log", "program", "rank_and_world"]
+__all__ = ["client", "close", "discard", "drain_log", "interruptible", "program", "rank_and_world"]
 
 _JOB = (
     "TORCHELASTIC_RUN_ID",
@@ -33,6 +33,7 @@ _log = logging.getLogger("stoker")
 
 _lock = threading.Lock()
 _client = None
+_opening: list[threading.Thread] = []  # calls of interruptible() that may still run
 _pid = None  # of the process that opened it: a forked child opens its own
 
 
@@ -87,6 +88,30 @@ def program() -> str | None:
     return shutil.which("stoker")
 
 
+def interruptible(function, **arguments):
+    """Call a function of the C library that may block for long, so that Ctrl-C is seen at once. What was interrupted
+    goes on by itself, and its result is dropped; at exit it ends with the process."""
+    if threading.current_thread() is not threading.main_thread():
+        return function(**arguments)  # signals are seen in the main thread
+    outcome = []
+
+    def run() -> None:
+        try:
+            outcome.append((function(**arguments), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, name="stoker-open", daemon=True)
+    _opening[:] = [other for other in _opening if other.is_alive()] + [thread]
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
+    result, error = outcome.pop()
+    if error is not None:
+        raise error
+    return result
+
+
 def client():
     """The client of this process, opened on first use."""
     global _client, _pid
@@ -100,7 +125,8 @@ def client():
             )
         rank, world = rank_and_world()
         local_world = _number("LOCAL_WORLD_SIZE", 0)  # some launchers set LOCAL_RANK alone
-        _client = _core.Client(
+        _client = interruptible(
+            _core.Client,
             job_key=job_key(),
             program=path,
             shm_dir=os.environ.get("STOKER_SHM_DIR") or None,
@@ -136,6 +162,8 @@ def close() -> None:
     global _client
     with _lock:
         held, _client = _client, None
+        if any(thread.is_alive() for thread in _opening):
+            return  # someone pressed Ctrl-C during a call that still runs; the end of the process closes the connection
         if held is not None and _pid == os.getpid():
             held.close()
 

@@ -249,6 +249,24 @@ def test_15_ctrl_c_ends_at_once(runtime):
     assert "KeyboardInterrupt" in err and status in (-signal.SIGINT, 130, 1)
 
 
+def test_15_ctrl_c_while_the_dataset_is_being_loaded(runtime):
+    process = runtime.script("""
+        import os, time
+        from stoker.torch import DistributedDataLoader
+        def load():
+            print("loading", flush=True)
+            time.sleep(100)
+        class Slow:
+            def __len__(self): return 100
+            def __reduce__(self): return load, ()
+        iter(DistributedDataLoader(Slow(), num_workers=1))
+    """)
+    assert process.stdout.readline().strip() == "loading"
+    process.send_signal(signal.SIGINT)
+    status, _, err = support.finish(process, 20)
+    assert "KeyboardInterrupt" in err and status in (-signal.SIGINT, 130, 1)
+
+
 def test_dead_dataserver_is_an_error_and_the_next_iteration_works(plane):
     def slow(i):
         time.sleep(0.02)
