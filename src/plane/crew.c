@@ -181,21 +181,32 @@ void stk_pool_crew_close(struct stk_pool *pool, uint32_t number, bool at_once)
     stk_crew_check_closed(crew);
 }
 
+void stk_crew_reload(struct stk_crew *crew)
+{
+    stoker_error err = {0};
+    crew->state = STK_CREW_LOADING;
+    if (stk_template_start(crew, &err) == STOKER_OK) return;
+    struct stk_span text = {err.message, strlen(err.message)};
+    stk_crew_break(crew, &(struct stk_message_verdict){.status = err.status, .text = text});
+}
+
 void stk_pool_crew_retry(struct stk_pool *pool, uint32_t number)
 {
     struct stk_crew *crew = &pool->crews[number];
     if (crew->state != STK_CREW_BROKEN) return;
     crew->deaths = 0;
     crew->respawn_at_ns = 0;
-    if (number != STK_CREW_NATIVE && (!crew->template.pid || crew->template.killed_at_ns)) {
-        if (crew->template.pid) return; /* still ending: the next try finds it gone */
-        stoker_error err = {0};
-        if (stk_template_start(crew, &err) == STOKER_OK) crew->state = STK_CREW_LOADING;
-        return;
+    struct stk_template *template = &crew->template;
+    if (number == STK_CREW_NATIVE || (template->pid && template->loaded && !template->killed_at_ns)) {
+        crew->state = STK_CREW_OPEN;
+        crew->missing = true;
+        stk_crew_fill(crew, stk_clock_now_ns());
+    } else if (template->pid) { /* one that is of no use ends first, then another is started */
+        template->retry = true;
+        stk_template_kill(crew, "killed to be started again", stk_clock_now_ns());
+    } else {
+        stk_crew_reload(crew);
     }
-    crew->state = STK_CREW_OPEN;
-    crew->missing = true;
-    stk_crew_fill(crew, stk_clock_now_ns());
 }
 
 bool stk_pool_crew_is_broken(const struct stk_pool *pool, uint32_t crew)

@@ -114,7 +114,7 @@ stoker_status stk_pool_crew_open(struct stk_pool *pool, uint32_t crew, uint32_t 
 /* Ends a crew of a process source: at once, or idle workers and template by themselves and what is left after a
  * second. */
 void stk_pool_crew_close(struct stk_pool *pool, uint32_t crew, bool at_once);
-/* A crew that gave up tries again. */
+/* A crew that gave up tries again; `broken` follows if it fails again. */
 void stk_pool_crew_retry(struct stk_pool *pool, uint32_t crew);
 bool stk_pool_crew_is_broken(const struct stk_pool *pool, uint32_t crew);
 

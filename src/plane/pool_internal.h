@@ -27,6 +27,8 @@ struct stk_template {
     uint64_t fork_since_ns; /* oldest FORK that is not answered; 0: none */
     uint32_t forks;         /* not answered */
     const char *ending;     /* why it was killed; NULL: not by us */
+    bool loaded;            /* it has its dataset */
+    bool retry;             /* another is to be started when it has ended */
 };
 
 struct stk_crew {
@@ -75,6 +77,8 @@ void stk_crew_fill(struct stk_crew *crew, uint64_t now_ns);
 /* A worker could not be started, or ended without having been at work. May break the crew. */
 void stk_crew_count_death(struct stk_crew *crew, uint64_t now_ns, const char *why);
 void stk_crew_break(struct stk_crew *crew, const struct stk_message_verdict *verdict);
+/* Starts another template for a crew that gave up. */
+void stk_crew_reload(struct stk_crew *crew);
 /* Goes on with closing once the workers are gone. */
 void stk_crew_check_closed(struct stk_crew *crew);
 /* What became of a child: "killed by signal 9". Reaps it; "ended" if it is another process's child. */

@@ -11,6 +11,11 @@
 
 #include "plane/server_internal.h"
 
+enum {
+    STATUS_BYTES_MAX = 8 << 20, /* what the message takes */
+    NAME_BYTES_SHOWN = 256
+};
+
 struct text {
     char *data;
     size_t size, cap;
@@ -122,12 +127,12 @@ static void add_lane(struct text *text, struct stk_server *server, struct stk_la
     stk_pool_read_crew(server->pool, native ? STK_CREW_NATIVE : lane->index + 1, &crew);
     add(text, "{\"rank\": %u, \"loader_id\": %u, \"name\": ", server->connections[lane->connection].rank,
         lane->loader_id);
-    add_string(text, lane->name, lane->name_size);
+    add_string(text, lane->name, lane->name_size < NAME_BYTES_SHOWN ? lane->name_size : NAME_BYTES_SHOWN);
     add(text,
         ", \"group\": %u, \"kind\": \"%s\", \"state\": \"%s\", \"generation\": %u, \"requested\": %llu, \"in_flight\": "
-        "%u, ",
+        "%u, \"held\": %u, ",
         lane->group, native ? "media" : "process", lane->broken ? "broken" : names[lane->state], lane->generation,
-        ull(lane->next_sequence), lane->live);
+        ull(lane->next_sequence), lane->live, lane->held);
     add(text,
         "\"num_workers\": %u, \"template_pid\": %ld, \"max_bytes\": %llu, \"largest_bytes\": %llu, \"used_bytes\": "
         "%llu, "
@@ -188,9 +193,9 @@ void stk_status_send(struct stk_connection *connection, uint64_t token)
     add(&text, "], ");
     add_workers(&text, server);
     add(&text, "}");
-    static const char no_memory[] = "{\"schema\": \"stoker.status/1\", \"error\": \"no memory\"}";
+    static const char too_large[] = "{\"schema\": \"stoker.status/1\", \"error\": \"too large to be told\"}";
     struct stk_message_status message = {token, {text.data, text.size}};
-    if (text.failed) message.text = (struct stk_span){no_memory, sizeof no_memory - 1};
+    if (text.failed || text.size > STATUS_BYTES_MAX) message.text = (struct stk_span){too_large, sizeof too_large - 1};
     STK_LINK_SEND(&connection->link, &server->loop, STK_MESSAGE_STATUS, status, &message, NULL, 0);
     free(text.data);
 }

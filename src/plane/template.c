@@ -36,6 +36,7 @@ static stoker_status take_report(struct stk_crew *crew, const struct stk_message
         return STOKER_OK;
     }
     crew->state = STK_CREW_OPEN;
+    crew->template.loaded = true;
     pool->options.ops->opened(pool->options.user, crew->number);
     if (crew->state == STK_CREW_OPEN) stk_crew_fill(crew, stk_clock_now_ns());
     return STOKER_OK;
@@ -160,6 +161,8 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
     template->forks = 0;
     template->fork_since_ns = template->kill_at_ns = template->killed_at_ns = template->stopped_since_ns = 0;
     template->ending = NULL;
+    bool retry = template->retry && crew->state == STK_CREW_BROKEN;
+    template->retry = template->loaded = false;
 
     /* Its children have had their death signal; one that came to be at this very moment is killed here. */
     for (uint32_t member = 0; member < crew->member_cap; member++) {
@@ -170,7 +173,10 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
         else
             stk_pool_kill(worker, "killed because its template ended");
     }
-    break_text(crew, STOKER_ERR_INTERNAL, text);
+    if (retry)
+        stk_crew_reload(crew);
+    else
+        break_text(crew, STOKER_ERR_INTERNAL, text);
     stk_crew_check_closed(crew);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sys/process.h"
 #include "tests/support/plane_session.h"
 
 static void test_template_that_fails_is_told(void **state)
@@ -69,12 +70,31 @@ static void test_dead_template_is_an_error_that_names_it(void **state)
     session_end(&server, &rank);
 }
 
+/* A template that does not end by itself is killed at the close of its loader, which does not wait for it. */
+static void test_template_that_never_ends_is_killed(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    stoker_source *source = plane_bad_source("deaf");
+    session_begin(&server, &rank, source, &session_python);
+    plane_request(&rank, 1, 1, 0, "fill 1000 1");
+    int watch = stk_process_open((pid_t)plane_number(plane_status(&rank), "template_pid"));
+    struct stk_message_loader_ref ref = {1, 0};
+    PLANE_SEND(&rank, STK_MESSAGE_LOADER_CLOSE, loader_ref, &ref);
+    plane_leave(&rank);
+    assert_int_equal(plane_wait(&server), 0);
+    session_expect_end(watch);
+    stoker_source_close(source);
+}
+
 int main(int argc, char **argv)
 {
     plane_play(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_template_that_fails_is_told),
         cmocka_unit_test(test_dead_template_is_an_error_that_names_it),
+        cmocka_unit_test(test_template_that_never_ends_is_killed),
     };
     return stk_run_tests(tests);
 }

@@ -122,6 +122,10 @@ static void play_template(int control_fd, int payload_fd)
         _exit(0);
     }
     if (strcmp(payload, "crash") == 0) _exit(3);
+    if (strcmp(payload, "deaf") == 0) { /* loads, then never forks, nor ends by itself */
+        if (stoker_template_channel_report(channel, NULL, NULL, 0, NULL) != STOKER_OK) _exit(5);
+        for (;;) (void)pause();
+    }
     if (stoker_template_channel_report(channel, NULL, NULL, 0, NULL) != STOKER_OK) _exit(5);
     int64_t self = getpid();
     for (;;) {
@@ -426,6 +430,13 @@ void plane_map(struct plane_rank *rank, const struct stk_message_ready *ready, s
                                            &out->mapping, &address, NULL),
                      STOKER_OK);
     out->data = address;
+}
+
+void plane_step(struct plane_rank *rank, const struct plane_batch *batch)
+{
+    struct stk_message_step step = {
+        .loader_id = batch->ready.loader_id, .generation = batch->ready.generation, .sequence = batch->ready.sequence};
+    PLANE_SEND(rank, STK_MESSAGE_STEP, step, &step);
 }
 
 void plane_release(struct plane_rank *rank, struct plane_batch *batch)

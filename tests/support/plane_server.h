@@ -97,6 +97,8 @@ struct plane_batch {
 };
 void plane_take(struct plane_rank *rank, uint64_t sequence, struct plane_batch *out);
 void plane_map(struct plane_rank *rank, const struct stk_message_ready *ready, struct plane_batch *out);
+/* Tells that next() handed out the batch. */
+void plane_step(struct plane_rank *rank, const struct plane_batch *batch);
 void plane_release(struct plane_rank *rank, struct plane_batch *batch);
 /* Expects FAILED of this batch and gives its status; text is cut at size. */
 stoker_status plane_take_failure(struct plane_rank *rank, uint64_t sequence, char *text, size_t size);
@@ -112,8 +114,8 @@ pid_t plane_wait_worker(struct plane_rank *rank, const char *state, int n);
 
 /* A source whose template is this program. */
 stoker_source *plane_process_source(void);
-/* A template that fails to load its dataset. */
-stoker_source *plane_bad_source(
-    const char *how); /* "bad": reports a failure; "crash": just ends; "stillborn": its workers end at once */
+/* One whose template does something else: "bad": reports a failure; "crash": just ends; "stillborn": its workers end at
+ * once; "deaf": never forks. */
+stoker_source *plane_bad_source(const char *how);
 
 #endif
