@@ -209,6 +209,7 @@ static stoker_status step(struct stk_connection *connection, struct stk_span bod
     if (message.sequence >= lane->next_sequence)
         return stk_fail(err, STOKER_ERR_PROTOCOL, "a step took batch %llu, only %llu were requested",
                         (unsigned long long)message.sequence, (unsigned long long)lane->next_sequence);
+    stk_flow_taken(lane);
     stk_server_event(connection->server, (struct stk_event){.type = STK_EVENT_STEP,
                                                             .lane = lane->index,
                                                             .sequence = message.sequence,

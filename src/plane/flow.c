@@ -254,6 +254,8 @@ int stk_flow_region(struct stk_server *server, const struct stk_slab *slab, uint
 
 /* ---- hand-out */
 
+static void send_held(struct stk_lane *lane);
+
 static void tell_source(struct stk_server *server, struct stk_worker *worker, uint32_t entry)
 {
     if (worker->sources[entry / 8] >> (entry % 8) & 1) return;
@@ -298,6 +300,8 @@ static void hand_out(struct stk_server *server, struct stk_worker *worker, const
 
 void stk_flow_run(struct stk_server *server)
 {
+    for (uint32_t i = 0; i < server->lane_high; i++)
+        if (server->lanes[i].held > 0) send_held(&server->lanes[i]);
     if (server->grants) grant_waiting(server);
     for (uint32_t crew = 0; crew <= server->lane_high; crew++) {
         struct stk_worker *worker;
@@ -342,6 +346,13 @@ static void forget_delivered(struct stk_server *server, uint32_t entry)
     server->delivered_free = entry;
 }
 
+/* The user keeps too much for another view. A copy would help a user who keeps batches for good, but not one who is merely
+ * slow: as long as the rank has something older to take, it does not need this batch yet, and by then there may be room. */
+static bool can_wait(const struct stk_lane *lane, const struct stk_request *request)
+{
+    return lane->untaken > 0 && request->sequence > lane->highest_sent;
+}
+
 static bool deliver(struct stk_server *server, struct stk_request *request, const struct stk_batch_state *state)
 {
     struct stk_lane *lane = &server->lanes[request->lane];
@@ -354,8 +365,14 @@ static bool deliver(struct stk_server *server, struct stk_request *request, cons
                                       .ready_ns = stk_clock_now_ns() - request->since_ns};
     int fd = -1;
     if (request->slab.slab_id) {
+        bool pinned = stk_arena_pin(server->arena, request->slab.slab_id);
+        if (!pinned && can_wait(lane, request)) {
+            if (!request->held) lane->held++;
+            request->held = true;
+            return true;
+        }
         if (!note_delivered(server, request, connection->index)) return false;
-        if (!stk_arena_pin(server->arena, request->slab.slab_id)) ready.flags = STK_READY_COPY;
+        if (!pinned) ready.flags = STK_READY_COPY;
         fd = stk_flow_region(server, &request->slab, connection->process, &ready.region);
     }
     if (lane->kind == STK_SOURCE_PROCESS) {
@@ -369,6 +386,9 @@ static bool deliver(struct stk_server *server, struct stk_request *request, cons
     }
     STK_LINK_SEND(&connection->link, &server->loop, STK_MESSAGE_READY, ready, &ready, &fd, fd >= 0 ? 1 : 0);
     request->slab.slab_id = 0; /* the rank's now */
+    if (request->held) lane->held--;
+    request->held = false;
+    if (lane->untaken++ == 0 || request->sequence > lane->highest_sent) lane->highest_sent = request->sequence;
     lane->counts.batches++;
     lane->counts.samples += request->sample_count;
     lane->counts.skipped += ready.samples_skipped;
@@ -415,8 +435,37 @@ void stk_request_settle(struct stk_server *server, uint32_t batch, enum stk_batc
         stk_request_fail(request, STOKER_ERR_NO_MEMORY, (struct stk_span){text, sizeof text - 1}, (struct stk_span){0});
         verdict = STK_VERDICT_FAILED;
     }
+    if (request->held) return;
     if (verdict == STK_VERDICT_FAILED) stk_flow_report_failure(server, request);
     stk_request_free(server, request);
+}
+
+void stk_flow_taken(struct stk_lane *lane)
+{
+    if (lane->untaken > 0) lane->untaken--; /* a failed batch is taken without a step and was not counted */
+    if (lane->held > 0) lane->server->busy = true;
+}
+
+void stk_flow_drop_held(struct stk_lane *lane)
+{
+    uint64_t end = lane->ring_base + lane->ring_count;
+    for (uint64_t sequence = lane->ring_base; sequence < end && lane->held > 0; sequence++) {
+        struct stk_request *request = stk_request_of_sequence(lane->server, lane->index, sequence);
+        if (!request || !request->held) continue;
+        request->held = false;
+        lane->held--;
+        stk_request_free(lane->server, request);
+    }
+}
+
+/* Sends what had to wait and need not any more. */
+static void send_held(struct stk_lane *lane)
+{
+    uint64_t end = lane->ring_base + lane->ring_count;
+    for (uint64_t sequence = lane->ring_base; sequence < end && lane->held > 0; sequence++) {
+        struct stk_request *request = stk_request_of_sequence(lane->server, lane->index, sequence);
+        if (request && request->held) stk_request_settle(lane->server, request->batch, STK_VERDICT_DONE);
+    }
 }
 
 /* ---- what ranks hold */

@@ -205,6 +205,7 @@ static void test_a5_keeping_batches_does_not_stop(void **state)
         plane_request(&rank, 1, 1, i, "fill 8000000 3");
         plane_take(&rank, i, &batches[i]);
         session_expect_filled(&batches[i], 8000000, 3);
+        plane_step(&rank, &batches[i]);
         if (!(batches[i].ready.flags & STK_READY_COPY)) continue;
         plane_release(&rank, &batches[i]);
         copies++;
@@ -212,6 +213,58 @@ static void test_a5_keeping_batches_does_not_stop(void **state)
     assert_true(copies >= COUNT - 5);
     assert_true(copies < COUNT);
     for (int i = 0; i < COUNT; i++) stk_shm_mapping_unref(batches[i].mapping); /* kept to the end, never returned */
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
+/* A5: a rank that is only slow, and keeps nothing, gets no copies: what could only be sent as one waits for its turn. */
+static void test_a5_slow_rank_gets_no_copies(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    enum { COUNT = 12 };
+    struct plane_batch batch;
+    stoker_source *source = plane_process_source();
+    struct plane_loader options = session_python;
+    options.max_bytes = 40 << 20;
+    options.num_workers = 1;
+    session_begin(&server, &rank, source, &options);
+    for (uint64_t i = 0; i < COUNT; i++) plane_request(&rank, 1, 1, i, "fill 8000000 3");
+    for (uint64_t i = 0; i < COUNT; i++) {
+        plane_take(&rank, i, &batch);
+        assert_int_equal(batch.ready.flags & STK_READY_COPY, 0);
+        plane_step(&rank, &batch);
+        plane_release(&rank, &batch);
+    }
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
+/* What waits for its turn goes with its iteration. */
+static void test_waiting_batches_end_with_their_iteration(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    struct plane_batch batches[4], batch;
+    stoker_source *source = plane_process_source();
+    struct plane_loader options = session_python;
+    options.max_bytes = 40 << 20;
+    options.num_workers = 1;
+    session_begin(&server, &rank, source, &options);
+    for (uint64_t i = 0; i < 12; i++) plane_request(&rank, 1, 1, i, "fill 8000000 3");
+    /* Four views and room for one more batch: nothing else is sent before a step. */
+    for (uint64_t i = 0; i < 4; i++) plane_take(&rank, i, &batches[i]);
+    plane_wait_number(&rank, "held", 1);
+    plane_begin(&rank, 1, 2);
+    for (uint64_t i = 0; i < 4; i++) plane_release(&rank, &batches[i]);
+    plane_request(&rank, 1, 2, 0, "fill 8000000 4");
+    plane_take(&rank, 0, &batch);
+    session_expect_filled(&batch, 8000000, 4);
+    assert_int_equal(batch.ready.generation, 2);
+    assert_int_equal(plane_number(plane_status(&rank), "held"), 0);
+    plane_release(&rank, &batch);
     stoker_source_close(source);
     session_end(&server, &rank);
 }
@@ -228,6 +281,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_b6_first_batch_runs_alone),
         cmocka_unit_test(test_python_failure_carries_its_detail),
         cmocka_unit_test(test_a5_keeping_batches_does_not_stop),
+        cmocka_unit_test(test_a5_slow_rank_gets_no_copies),
+        cmocka_unit_test(test_waiting_batches_end_with_their_iteration),
     };
     return stk_run_tests(tests);
 }

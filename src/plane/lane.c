@@ -267,6 +267,8 @@ static void cancel_all(struct stk_lane *lane)
     struct stk_server *server = lane->server;
     /* What the engine was asked before is decided first: its answers belong to the iteration that ends here. */
     stk_coordinator_step(server->coordinator, server->now_ns);
+    stk_flow_drop_held(lane);
+    lane->untaken = 0;
     size_t count = stk_dispatch_cancel(server->dispatch, lane->index, server->scratch, STK_BATCHES_MAX);
     lane->ring_count = 0;
     lane->ring_base = 0;

@@ -91,6 +91,9 @@ struct stk_lane {
     char broken_text[1024];
     uint64_t queued_bytes;
     uint32_t live; /* requests in the table */
+    uint32_t held;        /* of these, finished ones that wait for the rank to take earlier ones (stk_flow_run) */
+    uint32_t untaken;     /* batches that were sent and not taken by next() yet */
+    uint64_t highest_sent; /* sequence; of those */
     /* Requests of this generation by sequence. */
     uint32_t *ring;
     uint32_t ring_cap, ring_count; /* cap is 0 or a power of two */
@@ -112,6 +115,7 @@ struct stk_request {
     struct stk_batch_layout layout; /* of native sources */
     bool sizing;                    /* made without a slab of known size, alone in its lane */
     bool placed;                    /* the engine knows it */
+    bool held;                      /* finished; not sent yet, because it could only be sent as a copy */
     struct stk_slab slab;           /* slab_id 0: none */
     uint64_t used, skeleton_offset, skeleton_size;
     uint32_t samples_skipped;
@@ -223,6 +227,8 @@ int stk_flow_region(struct stk_server *server, const struct stk_slab *slab, uint
 bool stk_flow_release(struct stk_connection *connection, uint64_t slab_id);
 void stk_flow_forget_rank(struct stk_connection *connection); /* frees what was delivered to it */
 void stk_flow_forget_lane(struct stk_lane *lane);
+void stk_flow_taken(struct stk_lane *lane);     /* the rank took a batch */
+void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
 
 /* answer.c */
 extern const struct stk_pool_ops stk_server_pool_ops;
