@@ -101,24 +101,25 @@ static const char *own_path(char *out, size_t size)
     return out;
 }
 
-static int serve(stoker_dataserver_options *options, const char *listen_name)
+static int serve(const stoker_dataserver_options *given, const char *listen_name)
 {
+    stoker_dataserver_options options = *given; /* a copy: it points to this frame */
     char program[4096];
     stoker_error err = {0};
-    options->program = own_path(program, sizeof program);
-    options->stop_fd = watch_signals();
-    if (!options->program || options->stop_fd < 0) {
+    options.program = own_path(program, sizeof program);
+    options.stop_fd = watch_signals();
+    if (!options.program || options.stop_fd < 0) {
         fprintf(stderr, "stoker dataserver: cannot prepare the process: %s\n", strerror(errno));
         return CLI_EXIT_MACHINE;
     }
     raise_descriptor_limit();
-    if (listen_name) options->listen_fd = listen_on(listen_name);
-    if (options->listen_fd < 0) {
+    if (listen_name) options.listen_fd = listen_on(listen_name);
+    if (options.listen_fd < 0) {
         fprintf(stderr, "stoker dataserver: cannot listen on '%s': %s\n", listen_name ? listen_name : "",
                 strerror(errno));
         return CLI_EXIT_MACHINE;
     }
-    stoker_status status = stoker_dataserver_run(options, &err);
+    stoker_status status = stoker_dataserver_run(&options, &err);
     if (status >= 0) return CLI_EXIT_DONE;
     fprintf(stderr, "stoker dataserver: %s\n", err.message);
     return cli_exit_of(status);
