@@ -17,7 +17,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-/* Deeper trees than this are loops made of links. */
+/* Deeper than any tree of clips. */
 enum { DEPTH_MAX = 64, PATH_BYTES_MAX = 4096 };
 
 struct probe {
@@ -82,6 +82,13 @@ static int by_name(const struct dirent **left, const struct dirent **right)
 
 static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
+/* Not followed in a walk: two links to their own folder would make it endless. */
+static bool is_link_to_folder(const char *path)
+{
+    struct stat link, target;
+    return lstat(path, &link) == 0 && S_ISLNK(link.st_mode) && stat(path, &target) == 0 && S_ISDIR(target.st_mode);
+}
+
 static void probe_path(struct probe *probe, const char *path, int depth);
 
 static void probe_folder(struct probe *probe, const char *path, int depth)
@@ -98,7 +105,8 @@ static void probe_folder(struct probe *probe, const char *path, int depth)
         char inner[PATH_BYTES_MAX];
         size_t used = strlen(path);
         const char *slash = used > 0 && path[used - 1] == '/' ? "" : "/";
-        if (snprintf(inner, sizeof inner, "%s%s%s", path, slash, entries[i]->d_name) < (int)sizeof inner)
+        if (snprintf(inner, sizeof inner, "%s%s%s", path, slash, entries[i]->d_name) < (int)sizeof inner &&
+            !is_link_to_folder(inner))
             probe_path(probe, inner, depth + 1);
         free(entries[i]);
     }

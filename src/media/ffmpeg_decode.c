@@ -17,12 +17,12 @@
 /* Deeper reordering than any codec allows (16 frames, fields apart). */
 #define DELAY_MAX 32u
 
-/* These conceal what they cannot decode, or report it; the others leave parts of a damaged frame as they found them. */
+/* These conceal what they cannot decode, or give no frame. The others (HEVC among them) leave parts of a damaged frame as
+ * they found them. */
 static bool fills_frames(enum AVCodecID codec)
 {
     switch (codec) {
     case AV_CODEC_ID_H264:
-    case AV_CODEC_ID_HEVC:
     case AV_CODEC_ID_MPEG1VIDEO:
     case AV_CODEC_ID_MPEG2VIDEO:
     case AV_CODEC_ID_MPEG4:
@@ -92,7 +92,7 @@ static stoker_status send(struct stk_av *av, const AVPacket *packet, stoker_erro
     int result = avcodec_send_packet(av->decoder, packet);
     av->fed = true;
     if (result == AVERROR(ENOMEM)) return stk_av_fail(av, result, STOKER_ERR_NO_MEMORY, "cannot decode", err);
-    STK_ASSERT(result != AVERROR(EAGAIN));
+    /* EAGAIN too: everything was received before, unless the decoder refused to give it. */
     if (result < 0 && result != AVERROR_EOF) av->faults++;
     /* HEVC replaces a missing reference by grey without marking the frame; its log is the only witness. */
     else if (av->decoder->codec_id == AV_CODEC_ID_HEVC && av->log.errors > errors)

@@ -41,6 +41,8 @@ def test_folders_are_walked_in_sorted_order(stoker, golden, tmp_path):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         os.symlink(golden / "rot90.mp4", path)
+    for name in ("b/loop", "b/again"):
+        os.symlink(tmp_path, tmp_path / name)
     done = stoker("probe", "--json", ".")
     assert done.returncode == 0
     assert [row["path"] for row in lines(done)] == ["./a.mp4", "./b/1.mp4", "./b/2.mp4"]
