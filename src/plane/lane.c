@@ -395,8 +395,9 @@ void stk_lane_break(struct stk_lane *lane, const struct stk_message_verdict *ver
     while (stk_dispatch_walk(server->dispatch, lane->index, &cursor, &batch)) {
         struct stk_batch_state state;
         stk_dispatch_read(server->dispatch, batch, &state);
-        if (state.canceled || state.failed) continue;
-        stk_request_fail(stk_request_of_batch(server, batch), verdict->status, verdict->text, verdict->detail);
+        struct stk_request *request = stk_request_of_batch(server, batch);
+        if (state.canceled || state.failed || request->held) continue; /* held: it is made, and will be sent */
+        stk_request_fail(request, verdict->status, verdict->text, verdict->detail);
         stk_request_settle(server, batch, stk_dispatch_fail(server->dispatch, batch));
     }
 }

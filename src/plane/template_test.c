@@ -70,6 +70,35 @@ static void test_dead_template_is_an_error_that_names_it(void **state)
     session_end(&server, &rank);
 }
 
+/* What was made before the template died is delivered, also if it had to wait for its turn (rule A5). */
+static void test_finished_batches_outlive_their_template(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    struct plane_batch batches[4], late;
+    char text[512];
+    stoker_source *source = plane_process_source();
+    struct plane_loader options = session_python;
+    options.max_bytes = 40 << 20;
+    options.num_workers = 1;
+    session_begin(&server, &rank, source, &options);
+    for (uint64_t i = 0; i < 6; i++) plane_request(&rank, 1, 1, i, "fill 8000000 3");
+    for (uint64_t i = 0; i < 4; i++) plane_take(&rank, i, &batches[i]);
+    plane_wait_number(&rank, "held", 1);
+    assert_int_equal(kill((pid_t)plane_number(plane_status(&rank), "template_pid"), SIGKILL), 0);
+    assert_true(plane_take_failure(&rank, 5, text, sizeof text) < 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        plane_step(&rank, &batches[i]);
+        plane_release(&rank, &batches[i]);
+    }
+    plane_take(&rank, 4, &late);
+    session_expect_filled(&late, 8000000, 3);
+    plane_release(&rank, &late);
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
 /* A template that does not end by itself is killed at the close of its loader, which does not wait for it. */
 static void test_template_that_never_ends_is_killed(void **state)
 {
@@ -94,6 +123,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_template_that_fails_is_told),
         cmocka_unit_test(test_dead_template_is_an_error_that_names_it),
+        cmocka_unit_test(test_finished_batches_outlive_their_template),
         cmocka_unit_test(test_template_that_never_ends_is_killed),
     };
     return stk_run_tests(tests);
