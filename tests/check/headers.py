@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The public headers: each stands alone in C11 and in C++, and each function says who owns, which threads, which errors."""
+"""The public headers: each stands alone in C11 and in C++, and each function says who owns, which threads
+and which errors."""
 
 import os
 import re
@@ -30,11 +31,13 @@ def compile_alone(tree, compiler, language, standard):
             source = os.path.join(folder, "alone.cc" if language == "c++" else "alone.c")
             with open(source, "w") as file:
                 file.write("\n".join(lines) + "\n")
-            result = subprocess.run([compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic",
-                                     "-x", language, "-I", tree.root / "include", source], capture_output=True, text=True)
+            result = subprocess.run([compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+                                     "-pedantic", "-x", language, "-I", tree.root / "include", source],
+                                    capture_output=True, text=True)
         if result.returncode != 0:
             reason = next((line for line in result.stderr.splitlines() if "error:" in line), "does not compile")
-            bad.append(f"{tree.name(path)}: not valid {language} ({standard}) on its own: {reason.split('error:')[-1].strip()}")
+            bad.append(f"{tree.name(path)}: not valid {language} ({standard}) on its own: "
+                       f"{reason.split('error:')[-1].strip()}")
     return bad
 
 
@@ -74,7 +77,8 @@ def check_documented(tree):
                 continue
             words = re.findall(r"^ \* (Owns|Threads|Errors):", comment, re.MULTILINE)
             if words != ["Owns", "Threads", "Errors"]:
-                bad.append(f"{where}: {name}() says {words or 'none'} of Owns:, Threads:, Errors: (all three, in this order)")
+                bad.append(f"{where}: {name}() says {words or 'none'} of Owns:, Threads:, Errors: "
+                           f"(all three, in this order)")
     return bad
 
 

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The include graph against src/LAYERS: what is not granted is forbidden, sideways too; what is granted must be used."""
+"""The include graph against src/LAYERS: what is not granted is forbidden, sideways too; what is granted must be
+used."""
 
 import re
 import sys
 
 import common
 
-# Headers of C11 and of the system (POSIX, Linux): anybody may ask for them; what modules may do with them is symbols.py's matter.
+# Headers of C11 and of the system (POSIX, Linux): anybody may ask for them; what modules may do with them is the matter of
+# symbols.py.
 SYSTEM = set("""
-    assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h stdalign.h
-    stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h threads.h time.h uchar.h
-    wchar.h wctype.h
-    dirent.h dlfcn.h fcntl.h ftw.h getopt.h glob.h grp.h libgen.h poll.h pwd.h sched.h semaphore.h spawn.h strings.h syslog.h
-    termios.h unistd.h utime.h
+    assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h
+    stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h threads.h time.h
+    uchar.h wchar.h wctype.h
+    dirent.h dlfcn.h fcntl.h ftw.h getopt.h glob.h grp.h libgen.h poll.h pwd.h sched.h semaphore.h spawn.h strings.h
+    syslog.h termios.h unistd.h utime.h
 """.split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
 
@@ -142,7 +144,8 @@ def check_foreign(tree):
                 allowed = entry[2] + [name.replace(".c", "_test.c") for name in entry[2]]
                 used.add((entry[0], inside))
                 if inside not in allowed:
-                    bad.append(f"{where}: <{header}> may be included by {', '.join(entry[2])} only (src/LAYERS:{entry[0]})")
+                    bad.append(f"{where}: <{header}> may be included by {', '.join(entry[2])} only "
+                               f"(src/LAYERS:{entry[0]})")
             elif header not in SYSTEM and not header.startswith(SYSTEM_FOLDERS):
                 bad.append(f'{where}: foreign header <{header}>; missing line in src/LAYERS: "{header}: {inside}"')
     for number, names, files in layers.foreign:

@@ -173,7 +173,8 @@ plant(headers, "C11", THING, HEADER.replace("{ sizeof(stoker_thing_options) }", 
 plant(headers, "C++", THING, HEADER.replace("options);", "class);"), "not valid c++ (c++11) on its own")
 plant(headers, "Owns", THING, HEADER.replace(" * Threads: any.\n", ""),
       "include/stoker/thing.h:24: stoker_thing_count() says ['Owns', 'Errors']")
-plant(headers, "Owns", THING, HEADER.replace("Owns: ", "Own: ").replace("Errors:", "Owns:  "), "says ['Threads', 'Owns']")
+plant(headers, "Owns", THING, HEADER.replace("Owns: ", "Own: ").replace("Errors:", "Owns:  "),
+      "says ['Threads', 'Owns']")
 plant(headers, "Owns", THING, HEADER.replace(" */\nSTOKER_API", " */\n\nint x;\nSTOKER_API"), "has no /** comment")
 plant(headers, "guards", THING, HEADER.replace("STOKER_THING_H", "THING_H"), "no include guard STOKER_THING_H")
 plant(headers, "guards", THING, HEADER.replace('extern "C" {', "").replace("}\n#endif\n\n#endif", "#endif\n\n#endif"),
@@ -199,7 +200,8 @@ plant(text, "test beside", "src/base/word_test.c", None, "src/base/ghost_test.c 
 
 plant(links, "lead somewhere", "docs/page.md", "# Page\n\n[x](ghost.md)\n## The end\n",
       "docs/page.md:3: ghost.md does not exist")
-plant(links, "lead somewhere", "README.md", "[x](docs/page.md#ghost)\n", "README.md:1: docs/page.md#ghost: no such heading")
+plant(links, "lead somewhere", "README.md", "[x](docs/page.md#ghost)\n",
+      "README.md:1: docs/page.md#ghost: no such heading")
 plant(links, "lead somewhere", "README.md", "![x](/etc/hosts)\n", "README.md:1: /etc/hosts: links are relative")
 plant(links, "lead somewhere", "README.md", "[x](../../outside.md)\n", "leads out of the tree")
 

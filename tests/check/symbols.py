@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What objects ask for: the pure core is pure, the library is quiet, unsafe functions are used nowhere, and the shared
-library exports stoker_* alone. Reads the objects of a build folder with nm; the rule on names in the text needs none."""
+library exports stoker_* alone. Reads the objects of a build folder with nm; the rule on names in the text needs
+none."""
 
 import json
 import re
@@ -25,7 +26,8 @@ ALLOWED = {
 BANNED = {
     "strcpy": "memcpy with a known length", "strcat": "snprintf", "strncpy": "memcpy with a known length",
     "strncat": "snprintf", "stpcpy": "memcpy with a known length", "sprintf": "snprintf", "vsprintf": "vsnprintf",
-    "gets": "fgets", "strtok": "strchr or strspn", "localtime": "localtime_r", "gmtime": "gmtime_r", "asctime": "strftime",
+    "gets": "fgets", "strtok": "strchr or strspn", "localtime": "localtime_r", "gmtime": "gmtime_r",
+    "asctime": "strftime",
     "ctime": "strftime", "atoi": "strtol with checks", "atol": "strtol with checks", "atoll": "strtoll with checks",
     "atof": "strtod with checks", "rand": "a seeded generator", "srand": "a seeded generator",
     "random": "a seeded generator", "tmpnam": "memfd or mkstemp", "mktemp": "mkstemp", "system": "stk_process_spawn",
@@ -34,8 +36,8 @@ BANNED = {
 }
 
 # The library reads no environment, installs no signal handler, never exits, never prints: only the program does.
-LOUD = set("""getenv secure_getenv setenv putenv unsetenv clearenv signal sigaction exit quick_exit printf vprintf puts putchar
-    perror fputs fputc fprintf vfprintf stdout stderr""".split())
+LOUD = set("""getenv secure_getenv setenv putenv unsetenv clearenv signal sigaction exit quick_exit printf vprintf puts
+    putchar perror fputs fputc fprintf vfprintf stdout stderr""".split())
 LOUD_ALLOWED = {
     "base/assert.c": {"fprintf", "stderr"},
     "sys/process.c": {"sigaction"},  # back to default, in the child that is about to become another program
@@ -82,7 +84,8 @@ def check_quiet(tree):
         if module == "cli":
             continue
         for name in sorted(names & LOUD - LOUD_ALLOWED.get(source, set())):
-            bad.append(f"src/{source}: the library may not use {name}: no environment, signal handlers, exits or prints in it")
+            bad.append(f"src/{source}: the library may not use {name}: "
+                       f"no environment, signal handlers, exits or prints in it")
     return bad
 
 

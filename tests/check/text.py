@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What every file holds to: its licence line, no open markers, 120 columns, a size that one can read, a test beside it."""
+"""What every file holds to: its licence line, no open markers, 120 columns, a size that one can read, a test beside
+it."""
 
 import pathlib
 import re
@@ -30,8 +31,8 @@ def check_markers(tree):
     for path in tree.files(["src", "include", "python", "sim"], {".c", ".h", ".py", ".pyi", ".build"}):
         for number, line in enumerate(tree.text(path).splitlines(), 1):
             if match := marker.search(line):
-                bad.append(f"{tree.name(path)}:{number}: marker {match.group(1)}; an open question is 'NOTE(topic):' with what "
-                           f"would settle it")
+                bad.append(f"{tree.name(path)}:{number}: marker {match.group(1)}; an open question is 'NOTE(topic):' "
+                           f"with what would settle it")
     return bad
 
 
@@ -76,8 +77,8 @@ def check_size(tree):
 
 
 def check_tests_beside(tree):
-    """x.c has x_test.c beside it; the program is tested by its command cases. Parts of one machine that cannot be told apart
-    from outside stand in a list, each with the test that drives it."""
+    """x.c has x_test.c beside it; the program is tested by its command cases. Parts of one machine that cannot be
+    told apart from outside stand in a list, each with the test that drives it."""
     bad, elsewhere = [], {}
     listing = tree.root / TESTED_ELSEWHERE
     for number, line in enumerate(tree.text(listing).splitlines() if listing.is_file() else [], 1):

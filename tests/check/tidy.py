@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """clang-tidy over the sources of src/, with the commands of a build folder and the choice of .clang-tidy.
 
-It takes a second or two a file, so what was found clean is remembered in the build folder under a digest of the source, of
-the headers of this tree that it includes, and of the choice of checks, and looked at again only when one of them changes.
+It takes a second or two a file, so what was found clean is remembered in the build folder under a digest of the source,
+of the headers of this tree that it includes, and of the choice of checks, and looked at again only when one of them
+changes.
 """
 
 import concurrent.futures

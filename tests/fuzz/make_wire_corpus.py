@@ -5,8 +5,8 @@
     make_wire_corpus.py [FOLDER]          write the corpus (tests/fuzz/corpus/wire by default)
     make_wire_corpus.py --check [FOLDER]  TAP: the corpus is what the page says
 
-The C decoder must accept every file that is called valid_* and refuse every one called bad_*. So the page, which is meant to
-be enough for a second implementation, is one, and cannot drift from the first.
+The C decoder must accept every file that is called valid_* and refuse every one called bad_*. So the page, which is
+meant to be enough for a second implementation, is one, and cannot drift from the first.
 """
 
 import pathlib
@@ -22,14 +22,18 @@ KEY = bytes(range(0x30, 0x3a)) + b"abcdef" * 9
 REGION = dict(slab_id=11, segment_id=12, segment_bytes=1 << 22, offset=65536, size=4096, fd_sent=1)
 NO_REGION = dict(slab_id=0, segment_id=0, segment_bytes=0, offset=0, size=0, fd_sent=0)
 IDS = struct.pack("<3Q", 17, 259, 2**64 - 1)
-LEAVES = [dict(dtype=4, ndim=3, shape=(2, 3, 5), offset=256, size=120), dict(dtype=5, ndim=1, shape=(2,), offset=512, size=16)]
+LEAVES = [dict(dtype=4, ndim=3, shape=(2, 3, 5), offset=256, size=120),
+          dict(dtype=5, ndim=1, shape=(2,), offset=512, size=16)]
 
 # Values by body; what is not named is 1 for an integer and empty for bytes. A list gives several messages.
 VALUES = {
-    "hello": [dict(key=KEY, version=b"0.1.0", rank=3, world_size=4, local_rank=1, local_world_size=2, pid=4711, cpu_mask=b"\x0f\x01"),
+    "hello": [dict(key=KEY, version=b"0.1.0", rank=3, world_size=4, local_rank=1, local_world_size=2,
+                   pid=4711, cpu_mask=b"\x0f\x01"),
               dict(key=KEY, version=b"9", rank=0, world_size=1, local_rank=0, local_world_size=256, pid=2**31 - 1)],
-    "loader_open": [dict(kind=1, on_error=1, sample_bytes=7, max_bytes=1 << 31, name="données".encode(), digest=bytes(range(32))),
-                    dict(kind=2, on_error=2, sample_bytes=0, batch_samples_max=65536, num_workers=1024, digest=bytes(32))],
+    "loader_open": [dict(kind=1, on_error=1, sample_bytes=7, max_bytes=1 << 31, name="données".encode(),
+                         digest=bytes(range(32))),
+                    dict(kind=2, on_error=2, sample_bytes=0, batch_samples_max=65536, num_workers=1024,
+                         digest=bytes(32))],
     "loader_ref": [dict(), dict(loader_id=2**32 - 1, generation=2**32 - 1)],
     "request": [dict(ids=IDS), dict(payload=b"\x80\x05]\x94.")],
     "release": [dict(slabs=IDS)],
@@ -94,7 +98,8 @@ def read_page():
         if line.startswith("#"):
             title = line.lstrip("#").strip()
         row = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
-        if len(row) >= 3 and re.fullmatch(r"(ndim × )?(u|i)(32|64)|bytes|text|region|leaves", row[1]) and re.fullmatch(r"\w+", title):
+        is_type = len(row) >= 3 and re.fullmatch(r"(ndim × )?(u|i)(32|64)|bytes|text|region|leaves", row[1])
+        if is_type and re.fullmatch(r"\w+", title):
             bodies.setdefault(title, []).append((row[0], row[1]))
         elif len(row) == 5 and row[0].isdigit():
             messages.append((int(row[0]), row[1], row[3]))
