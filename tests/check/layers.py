@@ -8,11 +8,12 @@ import sys
 
 import common
 
-# Headers of C11 and of the system (POSIX, Linux): anybody may ask for them; what modules may do with them is the matter of
-# symbols.py.
+# Headers of C11 and of the system (POSIX, Linux): anybody may ask for them; what modules may do with them is the
+# matter of symbols.py.
 SYSTEM = set("""
     assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h
-    stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h threads.h time.h
+    stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h
+    tgmath.h threads.h time.h
     uchar.h wchar.h wctype.h
     dirent.h dlfcn.h fcntl.h ftw.h getopt.h glob.h grp.h libgen.h poll.h pwd.h sched.h semaphore.h spawn.h strings.h
     syslog.h termios.h unistd.h utime.h
