@@ -17,8 +17,8 @@
 /* Deeper reordering than any codec allows (16 frames, fields apart). */
 #define DELAY_MAX 32u
 
-/* These conceal what they cannot decode, or give no frame. The others (HEVC among them) leave parts of a damaged frame as
- * they found them. */
+/* These conceal what they cannot decode, or give no frame. The others (HEVC among them) leave parts of a damaged frame
+ * as they found them. */
 static bool fills_frames(enum AVCodecID codec)
 {
     switch (codec) {
