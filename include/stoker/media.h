@@ -126,8 +126,8 @@ typedef struct stoker_frame_list {
 } stoker_frame_list;
 
 /** Receives one decoded frame: `rgb` holds height*width*3 bytes and is borrowed for the call.
- * `position` is the place in the list. Frames may come out of the order of the list. If damage is met, decoding begins again
- * from the start and places are delivered again: the last delivery of a place counts. A non-OK result ends the decode.
+ * `position` is the place in the list. Frames may come out of the order of the list. If damage is met, decoding begins
+ * again from the start and places are delivered again: the last delivery counts. A non-OK result ends the decode.
  */
 typedef stoker_status (*stoker_frame_fn)(void *user, size_t position, const uint8_t *rgb, uint32_t width,
                                          uint32_t height, stoker_error *err);
