@@ -346,8 +346,9 @@ static void forget_delivered(struct stk_server *server, uint32_t entry)
     server->delivered_free = entry;
 }
 
-/* The user keeps too much for another view. A copy would help a user who keeps batches for good, but not one who is merely
- * slow: as long as the rank has something older to take, it does not need this batch yet, and by then there may be room. */
+/* The user keeps too much for another view. A copy would help a user who keeps batches for good, but not one who is
+ * merely slow: as long as the rank has something older to take, it does not need this batch yet, and by then there may
+ * be room. */
 static bool can_wait(const struct stk_lane *lane, const struct stk_request *request)
 {
     return lane->untaken > 0 && request->sequence > lane->highest_sent;

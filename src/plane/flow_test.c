@@ -217,7 +217,7 @@ static void test_a5_keeping_batches_does_not_stop(void **state)
     session_end(&server, &rank);
 }
 
-/* A5: a rank that is only slow, and keeps nothing, gets no copies: what could only be sent as one waits for its turn. */
+/* A5: a rank that is only slow, and keeps nothing, gets no copies: what could only be one waits for its turn. */
 static void test_a5_slow_rank_gets_no_copies(void **state)
 {
     (void)state;
