@@ -33,7 +33,7 @@ _log = logging.getLogger("stoker")
 
 _lock = threading.Lock()
 _client = None
-_opening: list[threading.Thread] = []  # calls of interruptible() that may still run
+_opening: list[threading.Event] = []  # of calls of interruptible() that may still run
 _pid = None  # of the process that opened it: a forked child opens its own
 
 
@@ -100,12 +100,14 @@ def interruptible(function, **arguments):
             outcome.append((function(**arguments), None))
         except BaseException as error:
             outcome.append((None, error))
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="stoker-open", daemon=True)
-    _opening[:] = [other for other in _opening if other.is_alive()] + [thread]
-    thread.start()
-    while thread.is_alive():
-        thread.join(0.05)
+    done = threading.Event()  # Thread.join() takes a thread for dead when Ctrl-C interrupts it
+    _opening[:] = [other for other in _opening if not other.is_set()] + [done]
+    threading.Thread(target=run, name="stoker-open", daemon=True).start()
+    while not done.wait(0.05):
+        pass
     result, error = outcome.pop()
     if error is not None:
         raise error
@@ -162,7 +164,7 @@ def close() -> None:
     global _client
     with _lock:
         held, _client = _client, None
-        if any(thread.is_alive() for thread in _opening):
+        if not all(done.is_set() for done in _opening):
             return  # someone pressed Ctrl-C during a call that still runs; the end of the process closes the connection
         if held is not None and _pid == os.getpid():
             held.close()

@@ -261,7 +261,7 @@ def test_15_ctrl_c_while_the_dataset_is_being_loaded(runtime):
             def __reduce__(self): return load, ()
         iter(DistributedDataLoader(Slow(), num_workers=1))
     """)
-    assert process.stdout.readline().strip() == "loading"
+    assert process.read_line() == "loading"
     process.send_signal(signal.SIGINT)
     status, _, err = support.finish(process, 20)
     assert "KeyboardInterrupt" in err and status in (-signal.SIGINT, 130, 1)
