@@ -177,6 +177,7 @@ void stk_status_send(struct stk_connection *connection, uint64_t token)
     struct text text = {.cap = 4096};
     text.data = malloc(text.cap);
     text.failed = !text.data;
+    stk_coordinator_step(server->coordinator, server->now_ns); /* it knows the loaders that are listed */
     add(&text, "{\"schema\": \"stoker.status/1\", \"pid\": %ld, \"uptime_s\": %.3f, ", (long)getpid(),
         seconds(server->now_ns - server->started_ns));
     add_arena(&text, server);

@@ -98,11 +98,38 @@ static void test_status_is_json_in_every_state(void **state)
     session_end(&server, &rank);
 }
 
+/* Asked in the same breath as the loader is opened and closed: the engine has not heard of it yet. */
+static void test_status_knows_a_loader_before_the_engine_does(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    stoker_source *source = session_media_source();
+    struct stk_message_status query = {.token = 7};
+    plane_start(&server);
+    plane_join(&server, &rank, 0, 1);
+    for (uint32_t id = 1; id <= 20; id++) {
+        struct plane_loader options = session_native;
+        struct stk_message_loader_ref ref = {id, 0};
+        options.loader_id = id;
+        plane_open(&rank, source, &options);
+        PLANE_SEND(&rank, STK_MESSAGE_STATUS_QUERY, status, &query);
+        PLANE_SEND(&rank, STK_MESSAGE_LOADER_CLOSE, loader_ref, &ref);
+        PLANE_SEND(&rank, STK_MESSAGE_STATUS_QUERY, status, &query);
+        plane_expect(&rank, STK_MESSAGE_LOADER_OPENED);
+        plane_expect(&rank, STK_MESSAGE_STATUS);
+        plane_expect(&rank, STK_MESSAGE_STATUS);
+    }
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
 int main(int argc, char **argv)
 {
     plane_play(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_is_json_in_every_state),
+        cmocka_unit_test(test_status_knows_a_loader_before_the_engine_does),
     };
     return stk_run_tests(tests);
 }
