@@ -126,9 +126,10 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     stoker_client *client = NULL;
     stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS status = stoker_client_open(&options, &client, &err);
-    Py_END_ALLOW_THREADS if (status < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_client_open(&options, &client, &err);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
         core_raise(status, &err, NULL, 0);
         goto fail;
     }
@@ -162,7 +163,8 @@ static void client_leave(struct client_object *self) { self->busy--; }
 static void wait_idle(const int *busy)
 {
     while (*busy > 0) {
-        Py_BEGIN_ALLOW_THREADS PyThread_type_lock lock = PyThread_allocate_lock();
+        Py_BEGIN_ALLOW_THREADS
+        PyThread_type_lock lock = PyThread_allocate_lock();
         if (lock != NULL) {
             (void)PyThread_acquire_lock(lock, NOWAIT_LOCK);
             (void)PyThread_acquire_lock_timed(lock, 1000, 0);
@@ -182,7 +184,8 @@ static PyObject *client_close(PyObject *object, PyObject *unused)
         wait_idle(&self->busy);
         stoker_client *client = self->client;
         self->client = NULL;
-        Py_BEGIN_ALLOW_THREADS stoker_client_close(client);
+        Py_BEGIN_ALLOW_THREADS
+        stoker_client_close(client);
         Py_END_ALLOW_THREADS
     }
     return Py_NewRef(Py_None);
@@ -194,7 +197,8 @@ static void client_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     stoker_client *client = self->client;
     if (client != NULL && self->pid == getpid()) {
-        Py_BEGIN_ALLOW_THREADS stoker_client_close(client);
+        Py_BEGIN_ALLOW_THREADS
+        stoker_client_close(client);
         Py_END_ALLOW_THREADS
     }
     log_destroy(self->log);
@@ -218,8 +222,10 @@ static PyObject *client_status(PyObject *object, PyObject *args)
     stoker_error err = {0};
     stoker_status status;
     timeout_ns = timeout_ns == UINT64_MAX ? UINT64_C(5000000000) : timeout_ns;
-    Py_BEGIN_ALLOW_THREADS status = stoker_client_status(client, timeout_ns, &json, &err);
-    Py_END_ALLOW_THREADS client_leave(self);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_client_status(client, timeout_ns, &json, &err);
+    Py_END_ALLOW_THREADS
+    client_leave(self);
     if (status < 0) {
         return core_raise(status, &err, NULL, 0);
     }
@@ -317,11 +323,13 @@ static PyObject *client_open_loader(PyObject *object, PyObject *args, PyObject *
     stoker_loader *handle = NULL;
     char *detail = NULL;
     size_t detail_size = 0;
-    Py_BEGIN_ALLOW_THREADS status = stoker_loader_open(client, source, &options, &handle, &err);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_loader_open(client, source, &options, &handle, &err);
     if (status < 0) {
         stoker_client_failure(client, &detail, &detail_size);
     }
-    Py_END_ALLOW_THREADS client_leave(self);
+    Py_END_ALLOW_THREADS
+    client_leave(self);
     if (status < 0) {
         Py_DECREF((PyObject *)loader);
         (void)core_raise(status, &err, detail, detail_size);
@@ -400,8 +408,10 @@ static PyObject *loader_request(PyObject *object, PyObject *what)
     stoker_status status = STOKER_OK;
     stoker_loader *loader = loader_enter(self);
     if (loader != NULL) {
-        Py_BEGIN_ALLOW_THREADS status = stoker_loader_request(loader, &request, &err);
-        Py_END_ALLOW_THREADS loader_leave(self);
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_loader_request(loader, &request, &err);
+        Py_END_ALLOW_THREADS
+        loader_leave(self);
     }
     PyMem_Free(ids);
     if (payload.obj != NULL) {
@@ -430,9 +440,10 @@ static PyObject *loader_next(PyObject *object, PyObject *args)
         stoker_error err = {0};
         stoker_status status;
         uint64_t slice_ns = left_ns < CORE_SLICE_NS ? left_ns : CORE_SLICE_NS;
-        Py_BEGIN_ALLOW_THREADS status = stoker_loader_next(loader, slice_ns, &batch, &err);
-        Py_END_ALLOW_THREADS if (status < 0)
-        {
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_loader_next(loader, slice_ns, &batch, &err);
+        Py_END_ALLOW_THREADS
+        if (status < 0) {
             const void *detail = NULL;
             size_t detail_size = 0;
             stoker_loader_failure(loader, &detail, &detail_size);
@@ -489,8 +500,10 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
     if (loader != NULL && self->owner->pid == getpid()) {
         wait_idle(&self->busy);
         self->owner->busy++; /* a close of the client waits for this one */
-        Py_BEGIN_ALLOW_THREADS stoker_loader_close(loader); /* after the client's it only frees the handle */
-        Py_END_ALLOW_THREADS self->owner->busy--;
+        Py_BEGIN_ALLOW_THREADS
+        stoker_loader_close(loader); /* after the client's it only frees the handle */
+        Py_END_ALLOW_THREADS
+        self->owner->busy--;
     }
     return Py_NewRef(Py_None);
 }

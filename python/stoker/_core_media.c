@@ -24,8 +24,10 @@ static PyObject *probe(PyObject *self, PyObject *args, PyObject *kwargs)
     stoker_error err = {0};
     stoker_status status;
     const char *text = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS status = stoker_media_probe(text, exact ? STOKER_PROBE_EXACT : 0, &info, &err);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_media_probe(text, exact ? STOKER_PROBE_EXACT : 0, &info, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
     if (status < 0) {
         return core_raise(status, &err, NULL, 0);
     }
@@ -133,8 +135,10 @@ static PyObject *frames(PyObject *self, PyObject *args, PyObject *kwargs)
     stoker_error err = {0};
     stoker_status status;
     const char *text = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS status = stoker_frames_read(text, &list, frames_take, &out, &err);
-    Py_END_ALLOW_THREADS PyMem_Free(indices);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_frames_read(text, &list, frames_take, &out, &err);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(indices);
     Py_DECREF(path);
     PyObject *result = NULL;
     if (status < 0) {
@@ -224,8 +228,10 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
     stoker_source *source = NULL;
     stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS status = stoker_source_create_video(&list, &spec, &source, &err);
-    Py_END_ALLOW_THREADS PyMem_Free(texts);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_source_create_video(&list, &spec, &source, &err);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(texts);
     Py_DECREF(keep);
     return status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
 }
@@ -255,8 +261,10 @@ static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs
         stoker_source *source = NULL;
         stoker_error err = {0};
         stoker_status status;
-        Py_BEGIN_ALLOW_THREADS status = stoker_source_create_process(&spec, &source, &err);
-        Py_END_ALLOW_THREADS result = status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_source_create_process(&spec, &source, &err);
+        Py_END_ALLOW_THREADS
+        result = status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
     }
     PyMem_Free(argv_texts);
     PyMem_Free(env_texts);
@@ -324,7 +332,8 @@ static PyObject *source_materialise(PyObject *self, PyObject *args)
         return NULL;
     }
     if (status >= 0) {
-        Py_BEGIN_ALLOW_THREADS status = stoker_source_materialise(source, id, buffer.buf, &err);
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_source_materialise(source, id, buffer.buf, &err);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&buffer);

@@ -116,8 +116,12 @@ static PyObject *template_next(PyObject *object, PyObject *args)
     int fd = -1;
     stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS status = stoker_template_channel_next(channel, timeout_ns, &worker_id, &fd, &err);
-    Py_END_ALLOW_THREADS if (status < 0) { return core_raise(status, &err, NULL, 0); }
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_template_channel_next(channel, timeout_ns, &worker_id, &fd, &err);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
+        return core_raise(status, &err, NULL, 0);
+    }
     if (status == STOKER_END) {
         return Py_NewRef(Py_None);
     }
@@ -197,7 +201,8 @@ static PyObject *worker_next(PyObject *object, PyObject *unused)
     stoker_error err = {0};
     stoker_status status;
     do {
-        Py_BEGIN_ALLOW_THREADS status = stoker_worker_channel_next(channel, &task, &err);
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_worker_channel_next(channel, &task, &err);
         Py_END_ALLOW_THREADS
     } while (status == STOKER_AGAIN && PyErr_CheckSignals() == 0);
     if (status < 0) {
@@ -221,8 +226,10 @@ static PyObject *worker_grow(PyObject *object, PyObject *args)
     size_t slab_size = 0;
     stoker_error err = {0};
     stoker_status status;
-    Py_BEGIN_ALLOW_THREADS status = stoker_worker_channel_grow(channel, (size_t)size, &slab, &slab_size, &err);
-    Py_END_ALLOW_THREADS return status < 0 ? core_raise(status, &err, NULL, 0) : slab_wrap(slab, slab_size);
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_worker_channel_grow(channel, (size_t)size, &slab, &slab_size, &err);
+    Py_END_ALLOW_THREADS
+    return status < 0 ? core_raise(status, &err, NULL, 0) : slab_wrap(slab, slab_size);
 }
 
 static PyObject *worker_done(PyObject *object, PyObject *args)

@@ -15,7 +15,7 @@ import pickle
 import signal
 import sys
 
-from . import _core, _fetch, _pickling, _seeding, _tree
+from . import _core, _fetch, _pickling, _tree
 
 __all__ = ["main"]
 

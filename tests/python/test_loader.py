@@ -6,7 +6,6 @@ import pathlib
 import random
 import warnings
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -147,7 +146,7 @@ class Recorder:
 
     def __iter__(self):
         self.log.append("iter")
-        for i in range(self.count):
+        for _ in range(self.count):
             value = int(torch.randint(self.count, ()))
             self.log.append(value)
             yield value
@@ -344,7 +343,7 @@ def test_b5_workers_know_who_they_are():
     torch.manual_seed(2)
     seed = torch.empty((), dtype=torch.int64).random_().item()
     torch.manual_seed(2)
-    ids, inits = set(), set()
+    ids = set()
     for worker, count, base, called, _ in DistributedDataLoader(
         Info(), batch_size=1, num_workers=3, worker_init_fn=remember
     ):
@@ -411,7 +410,7 @@ def test_two_loaders_and_two_iterators_at_once(dataset):
     a = DistributedDataLoader(dataset, batch_size=2, num_workers=1)
     b = DistributedDataLoader(dataset, batch_size=3, num_workers=2)
     expected = list(DataLoader(dataset, batch_size=2))
-    for i, (x, y, z) in enumerate(zip(a, a, b)):
+    for i, (x, y, _) in enumerate(zip(a, a, b)):
         assert same(x, expected[i]) and same(y, expected[i])
     assert len(list(b)) == len(b)
 
