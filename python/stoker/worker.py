@@ -15,7 +15,7 @@ import pickle
 import signal
 import sys
 
-from . import _core, _fetch, _pickling, _tree
+from . import _core, _fetch, _pickling, _tree, errors
 
 __all__ = ["main"]
 
@@ -135,6 +135,8 @@ class _Worker:
                 raise self._init_error
             self._deliver(request, slab)
             return
+        except errors.DataServerError:  # the rank or the DataServer has gone: nobody to tell
+            raise
         except Exception as error:
             failure = error
         key = self._fetcher.key
@@ -210,7 +212,10 @@ def _worker_main(objects: dict, worker_id: int, fd: int, template_pid: int) -> N
     try:
         if _core.die_with_parent(template_pid):
             channel = _core.WorkerChannel(fd)
-            _Worker(objects, worker_id, channel).run()
+            try:
+                _Worker(objects, worker_id, channel).run()
+            except errors.DataServerError:
+                pass
             channel.close()
         status = 0
     except BaseException:
@@ -276,15 +281,9 @@ def main() -> None:
     channel.report()
     try:
         _serve(channel, objects)
-    except _core_errors():
+    except errors.StokerError:
         pass  # the DataServer is gone
     sys.exit(0)
-
-
-def _core_errors():
-    from .errors import StokerError
-
-    return StokerError
 
 
 if __name__ == "__main__":
