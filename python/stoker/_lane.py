@@ -10,6 +10,7 @@ the dataset is still the same (rule B4).
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import logging
 import operator
@@ -21,7 +22,7 @@ import torch
 
 from . import _fanout, _pickling, _plane, _core, _tree, errors, media
 
-__all__ = ["Crew", "native_view", "report_skipped", "take"]
+__all__ = ["Crew", "native_view", "report_skipped", "start"]
 
 _log = logging.getLogger("stoker")
 _ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
@@ -57,7 +58,30 @@ def report_skipped(skipped) -> None:
         _log.warning("sample %r was skipped: %s", key, text)
 
 
-def take(loader):
+def start(loader, crew=None):
+    """A crew whose next iteration has begun: ``crew`` if it is given. A DataServer that ended between two iterations
+    costs a new one, not an error."""
+    client = _plane.held()
+    try:
+        return _begin(loader, crew)
+    except errors.DataServerError:
+        if client is None or _plane.held() is client:  # the DataServer is new, or it is alive
+            raise
+    return _begin(loader, None)
+
+
+def _begin(loader, crew):
+    if crew is None:
+        crew = _take(loader)
+    try:
+        crew.begin()
+    except BaseException:
+        loader._state.give_back(crew)
+        raise
+    return crew
+
+
+def _take(loader):
     """A crew for one iteration of ``loader``: the one that is idle if the dataset has not changed, else a new one."""
     state = loader._state
     if loader._native is not None:
@@ -147,14 +171,15 @@ class Crew:
         name = self._name
         if name is not None and self._lanes:
             name += f"/{len(self._lanes)}"
-        lane = _plane.interruptible(
-            self._client.open_loader,
-            source=self._source,
-            num_workers=workers,
-            batch_samples_max=samples,
-            name=name,
-            **self._options,
-        )
+        with self._watched():
+            lane = _plane.interruptible(
+                self._client.open_loader,
+                source=self._source,
+                num_workers=workers,
+                batch_samples_max=samples,
+                name=name,
+                **self._options,
+            )
         self._lanes.append(lane)
         self._samples_max.append(samples)
         if self.iteration:
@@ -171,8 +196,9 @@ class Crew:
         self._pending = collections.deque()  # in order: (lane, number of parts, index) or (None, 0, exception)
         self._by_sequence = {}  # any order: (lane, sequence) -> index
         self._sent = {}
-        for lane in self._lanes:
-            lane.begin()
+        with self._watched():
+            for lane in self._lanes:
+                lane.begin()
 
     def give_back(self) -> bool:
         """End the iteration; False if it had ended. Outstanding requests are cancelled: workers are free."""
@@ -189,6 +215,11 @@ class Crew:
         return True
 
     def request(self, request) -> None:
+        with self._watched():
+            self._request(request)
+        self.outstanding += 1
+
+    def _request(self, request) -> None:
         if self._native is not None:
             self._request_native(request.index)
         elif self._fan_out > 1:
@@ -198,7 +229,6 @@ class Crew:
             lane = self._lanes[worker or 0]
             self._send(lane, request if worker is None else request._replace(worker=worker))
             self._note(lane, 1, request.index)
-        self.outstanding += 1
 
     def _count_in_iteration(self) -> int:
         return sum(self._sent.values())
@@ -300,11 +330,8 @@ class Crew:
         try:
             batch = lane.next(timeout)
         except errors.DataServerError:
-            if not self._gone():
+            if not self._lost():
                 on_failure()
-                raise
-            self.broken = True
-            _plane.discard()
             raise
         except errors.StokerError as error:
             on_failure()
@@ -319,6 +346,21 @@ class Crew:
         if batch is None and self._in_order:
             raise errors.InternalError("the plane has lost count of the batches that are outstanding")
         return batch
+
+    @contextlib.contextmanager
+    def _watched(self):
+        try:
+            yield
+        except errors.DataServerError:
+            self._lost()
+            raise
+
+    def _lost(self) -> bool:
+        """After a DataServerError: True if the DataServer is gone. Then neither this crew nor its client is used again."""
+        if not self.broken and self._gone():
+            self.broken = True
+            _plane.discard(self._client)
+        return self.broken
 
     def _gone(self) -> bool:
         """UNAVAILABLE is said of a DataServer that is gone, and of a batch whose workers died again and again."""

@@ -17,7 +17,7 @@ import threading
 
 from . import _core, errors
 
-__all__ = ["client", "close", "discard", "drain_log", "interruptible", "program", "rank_and_world"]
+__all__ = ["client", "close", "discard", "drain_log", "held", "interruptible", "program", "rank_and_world"]
 
 _JOB = (
     "TORCHELASTIC_RUN_ID",
@@ -152,11 +152,17 @@ def drain_log() -> None:
         _log.log(_LEVELS[level], "%s: %s", name, text)
 
 
-def discard() -> None:
+def held():
+    """The client that client() would check first; None if there is none."""
+    return _client
+
+
+def discard(lost) -> None:
     """Forget a client whose DataServer is gone; the next loader starts another one."""
     global _client
     with _lock:
-        _client = None
+        if _client is lost:  # another loader may have opened the next one already
+            _client = None
 
 
 def close() -> None:

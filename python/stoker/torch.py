@@ -404,9 +404,8 @@ class _PlaneIterator(_Iterator):
     def _reset(self, loader, first_iter=False) -> None:
         super()._reset(loader, first_iter)
         self._begin(loader)
-        if self._crew is None:
-            self._crew = _lane.take(loader)
-        self._crew.begin()
+        crew, self._crew = self._crew, None
+        self._crew = _lane.start(loader, crew)
         self._iteration_number = self._crew.iteration
         self._exhausted = False
         for _ in range(self._ahead):
