@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _seeding
+from . import _seeding, errors
 
 __all__ = ["BatchRequest", "Fetcher", "REPLACE_TRIES", "reads_whole_batches"]
 
@@ -96,7 +96,7 @@ class Fetcher:
                 raise
             except Exception as error:
                 last = error
-                self.skipped.append((key, f"{type(error).__name__}: {error}"))
+                self.skipped.append((key, errors.describe(error)))
             data.append(self._replacement(key, request) if self.on_error == "replace" else _BAD)
         if not any(sample is not _BAD for sample in data):
             try:

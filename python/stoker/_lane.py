@@ -55,7 +55,7 @@ def native_view(dataset):
 
 def report_skipped(skipped) -> None:
     for key, text in skipped:
-        _log.warning("sample %r was skipped: %s", key, text)
+        _log.warning("sample %s was skipped: %s", errors.show(key), text)
 
 
 def start(loader, crew=None):

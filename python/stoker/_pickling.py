@@ -126,7 +126,10 @@ class _KeyErrorMessage(str):
 
 def dump_exception(error: BaseException, where: str, key) -> bytes:
     """What a rank needs to raise ``error`` again: its class, its traceback as text, the key of the sample (or None)."""
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except BaseException:  # an exception whose attributes raise
+        text = errors.describe(error)
     if len(text) > _DETAIL_BYTES:
         text = text[: _DETAIL_BYTES // 2] + "\n...\n" + text[-_DETAIL_BYTES // 2 :]
     facts = {"name": type(error).__name__, "where": where, "text": text, "key": None, "class": None, "stoker": None}

@@ -20,8 +20,30 @@ __all__ = [
     "SampleError",
     "StokerError",
     "UnsupportedError",
+    "describe",
     "make",
+    "show",
 ]
+
+
+_TEXT_MAX = 400
+
+
+def describe(error: BaseException) -> str:
+    """Type and text of an exception, cut; it never raises, whatever the ``__str__`` of the exception does.
+
+    >>> describe(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    return f"{type(error).__name__}: {show(error, str)}"[:_TEXT_MAX]
+
+
+def show(value, how=repr) -> str:
+    """The text of any value, cut; it never raises."""
+    try:
+        return how(value)[:_TEXT_MAX]
+    except BaseException:  # of the user's __repr__ or __str__
+        return f"<{type(value).__name__} object whose text cannot be made>"
 
 
 class StokerError(Exception):

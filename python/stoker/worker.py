@@ -141,14 +141,14 @@ class _Worker:
             failure = error
         key = self._fetcher.key
         if key is not None:
-            where += f" (sample {key!r})"
+            where += f" (sample {errors.show(key)})"
         detail = _pickling.dump_exception(failure, where, key)
-        message = f"{type(failure).__name__}: {failure}"
+        message = errors.describe(failure)
         code = _NO_MEMORY if isinstance(failure, MemoryError) else _CORRUPT
-        if getattr(failure, "status", None) == "LIMIT":
+        if isinstance(failure, errors.StokerError) and failure.status == "LIMIT":
             code = _LIMIT
         if key is not None:
-            message = f"sample {key!r}: {message}"
+            message = f"sample {errors.show(key)}: {message}"
         del failure
         self._end_slab()
         self._channel.fail(code, message[:400].encode("ascii", "backslashreplace").decode(), detail)
@@ -269,7 +269,7 @@ def main() -> None:
         objects = _load(payload_fd)
     except BaseException as error:
         where = "while the dataset was loaded in a worker process"
-        message = f"{where}: {type(error).__name__}: {error}"
+        message = f"{where}: {errors.describe(error)}"
         channel.report(
             message[:480].encode("ascii", "backslashreplace").decode(), _pickling.dump_exception(error, where, None)
         )

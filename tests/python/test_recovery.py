@@ -43,3 +43,50 @@ def test_dataserver_killed_between_iterations(plane, persistent, then):
         except errors.DataServerError:  # the end was not noticed before iter() was over: once
             got = [batch.tolist() for batch in loader]
         assert got == expected
+
+
+class _Mute(Exception):
+    """Neither its text nor its repr can be made."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+def _steps(loader):
+    iterator, found = iter(loader), []
+    while True:
+        try:
+            found.append(next(iterator).tolist())
+        except StopIteration:
+            return found
+        except Exception as error:
+            found.append(error)
+
+
+def _raises(kind, bad=5):
+    def f(i):
+        if i == bad:
+            raise kind
+        return i
+
+    return f
+
+
+def test_exception_without_a_text_is_an_error_of_its_step():
+    found = _steps(DistributedDataLoader(D(_raises(_Mute()), 8), batch_size=2, num_workers=1))
+    assert found[:2] == [[0, 1], [2, 3]] and found[3:] == [[6, 7]]
+    assert isinstance(found[2], Exception) and found[2].sample_key == 5
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_text_of_skipped_sample_is_cut_and_never_fails(workers, caplog):
+    def f(i):
+        if i in (1, 3):
+            raise _Mute() if i == 1 else ValueError("x" * 100_000)
+        return i
+
+    assert _steps(DistributedDataLoader(D(f, 4), batch_size=4, num_workers=workers, on_error="skip")) == [[0, 0, 2, 2]]
+    texts = [record.getMessage() for record in caplog.records if "was skipped" in record.getMessage()]
+    assert len(texts) == 2 and "_Mute" in texts[0] and max(map(len, texts)) < 500
