@@ -54,6 +54,17 @@ class Fetcher:
         self.skipped = []  # (key, text of the error) of the last batch
 
     def fetch(self, request: BatchRequest):
+        """The batch. A StopIteration of user code would end the epoch, so it becomes a RuntimeError (as in PEP 479)."""
+        try:
+            return self._fetch(request)
+        except StopIteration as stop:
+            key = self.key
+            what = "the collate function" if key is None else f"sample {errors.show(key)}"
+            error = RuntimeError(f"{what} raised StopIteration")
+            error.sample_key = key
+            raise error from stop
+
+    def _fetch(self, request: BatchRequest):
         self.skipped = []
         self.key = None
         keys = request.index if self.auto_collation else [request.index]

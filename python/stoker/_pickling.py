@@ -153,6 +153,8 @@ def load_exception(detail: bytes) -> Exception:
         kind = pickle.loads(facts["class"])
     except Exception:
         kind = RuntimeError
+    if not issubclass(kind, Exception) or issubclass(kind, StopIteration):
+        kind = RuntimeError  # SystemExit would end the rank, StopIteration its epoch
     try:
         if facts["stoker"] is not None:
             error = kind(*facts["stoker"])

@@ -123,7 +123,7 @@ class _Worker:
         if first and self._init_fn is not None:
             try:
                 self._init_fn(self._id)
-            except Exception as error:
+            except BaseException as error:
                 self._init_error = error
 
     def _make(self, item_id, attempt, payload, slab) -> None:
@@ -137,7 +137,7 @@ class _Worker:
             return
         except errors.DataServerError:  # the rank or the DataServer has gone: nobody to tell
             raise
-        except Exception as error:
+        except BaseException as error:  # SystemExit and the like of user code; Ctrl-C does not reach a worker
             failure = error
         key = self._fetcher.key
         if key is not None:

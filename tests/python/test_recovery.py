@@ -90,3 +90,33 @@ def test_text_of_skipped_sample_is_cut_and_never_fails(workers, caplog):
     assert _steps(DistributedDataLoader(D(f, 4), batch_size=4, num_workers=workers, on_error="skip")) == [[0, 0, 2, 2]]
     texts = [record.getMessage() for record in caplog.records if "was skipped" in record.getMessage()]
     assert len(texts) == 2 and "_Mute" in texts[0] and max(map(len, texts)) < 500
+
+
+class _Own(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, _Own])
+def test_base_exception_of_a_dataset_is_an_error_of_its_step(kind):
+    found = _steps(DistributedDataLoader(D(_raises(kind("enough")), 8), batch_size=2, num_workers=1))
+    assert found[:2] == [[0, 1], [2, 3]] and found[3:] == [[6, 7]]
+    assert type(found[2]) is RuntimeError and found[2].sample_key == 5
+    assert f"Caught {kind.__name__} in DataLoader worker process 0 (sample 5)" in str(found[2])
+    assert "Traceback" in str(found[2]) and "enough" in str(found[2])
+
+
+def test_base_exception_of_collate_and_of_worker_init_fn():
+    def leave(argument):
+        raise SystemExit(3)
+
+    for argument in ("collate_fn", "worker_init_fn"):
+        found = _steps(DistributedDataLoader(D(_same, 4), batch_size=2, num_workers=1, **{argument: leave}))
+        assert [type(step) for step in found] == [RuntimeError, RuntimeError] and "Caught SystemExit" in str(found[0])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_stop_iteration_of_a_dataset_does_not_end_the_epoch(workers):
+    found = _steps(DistributedDataLoader(D(_raises(StopIteration()), 8), batch_size=2, num_workers=workers))
+    assert found[:2] == [[0, 1], [2, 3]] and found[3:] == [[6, 7]]
+    assert type(found[2]) is RuntimeError and found[2].sample_key == 5
+    assert "sample 5 raised StopIteration" in str(found[2])
