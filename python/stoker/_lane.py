@@ -71,6 +71,9 @@ def start(loader, crew=None):
 
 
 def _begin(loader, crew):
+    if crew is not None and not crew.usable(crew._digest):  # of persistent workers: their client is gone
+        loader._state.retire(crew)
+        crew = None
     if crew is None:
         crew = _take(loader)
     try:

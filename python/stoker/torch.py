@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import threading
 import time
 
 import torch
@@ -321,6 +323,8 @@ class _Iterator(_BaseDataLoaderIter):
         self._state = loader._state
         super().__init__(loader)
         self._mover = _device.Mover.for_loader(loader)
+        self._in_call = threading.Lock()
+        self._pid = os.getpid()
 
     def _begin(self, loader) -> None:
         self._seed, self._epoch = loader._randomness()
@@ -342,13 +346,25 @@ class _Iterator(_BaseDataLoaderIter):
         return _fetch.BatchRequest(index, counts, self._seed, self._epoch, self._base_seed, self._iteration_number)
 
     def __next__(self):
+        self._check_process()
+        if not self._in_call.acquire(blocking=False):
+            raise errors.CallerError(
+                "next() was called while another next() of the same iteration runs: one iteration belongs to one"
+                " thread; hand the batches to other threads, or iterate one loader in each"
+            )
         began_s = time.perf_counter()
-        data = super().__next__()
+        try:
+            data = super().__next__()
+        finally:
+            self._in_call.release()
         ended_s = time.perf_counter()
         if self._state.counts["first_batch_s"] is None:
             self._state.counts["first_batch_s"] = ended_s - self._started_s
         self._state.count(ended_s - began_s)
         return data
+
+    def _check_process(self) -> None:
+        pass
 
     def _finish(self, data, batch):
         """The last steps in the rank: pinned memory, device."""
@@ -404,6 +420,7 @@ class _PlaneIterator(_Iterator):
     def _reset(self, loader, first_iter=False) -> None:
         super()._reset(loader, first_iter)
         self._begin(loader)
+        self._pid = os.getpid()
         crew, self._crew = self._crew, None
         self._crew = _lane.start(loader, crew)
         self._iteration_number = self._crew.iteration
@@ -420,6 +437,13 @@ class _PlaneIterator(_Iterator):
             self._exhausted = True
             return
         self._crew.request(self._request(index))
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise errors.CallerError(
+                f"this iteration was begun by process {self._pid}, before a fork: iterate the loader again in the child",
+                status="WRONG_STATE",
+            )
 
     def _next_data(self):
         if self._crew is None:

@@ -3,8 +3,10 @@
 
 import os
 import signal
+import threading
 
 import pytest
+import support
 from datasets import D
 from support import wait_until
 
@@ -120,3 +122,54 @@ def test_stop_iteration_of_a_dataset_does_not_end_the_epoch(workers):
     assert found[:2] == [[0, 1], [2, 3]] and found[3:] == [[6, 7]]
     assert type(found[2]) is RuntimeError and found[2].sample_key == 5
     assert "sample 5 raised StopIteration" in str(found[2])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_one_iteration_in_two_threads_is_refused(workers, tmp_path):
+    go = tmp_path / "go"
+
+    def f(i):
+        if i == 2:
+            wait_until(go.exists, 30, "the other thread to be refused")
+        return i
+
+    iterator = iter(DistributedDataLoader(D(f, 4), batch_size=1, num_workers=workers))
+    assert [next(iterator).item() for _ in range(2)] == [0, 1]
+    got = []
+    thread = threading.Thread(target=lambda: got.append(next(iterator).item()))
+    thread.start()
+    wait_until(iterator._in_call.locked, 10, "next() in the thread")
+    with pytest.raises(errors.CallerError, match="belongs to one thread"):
+        next(iterator)
+    go.touch()
+    thread.join(30)
+    assert got == [2] and next(iterator).item() == 3
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_iteration_of_the_parent_is_refused_in_a_child(runtime, persistent):
+    process = runtime.script(f"""
+        import os
+        from stoker.torch import DistributedDataLoader
+        class Data:
+            def __len__(self): return 4
+            def __getitem__(self, i): return i
+        loader = DistributedDataLoader(Data(), num_workers=1, persistent_workers={persistent})
+        iterator = iter(loader)
+        next(iterator)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(iterator)
+            except Exception as error:
+                print(type(error).__name__, error, flush=True)
+            print([batch.item() for batch in loader], flush=True)
+            import stoker._plane
+            stoker._plane.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        print([batch.item() for batch in iterator], flush=True)
+    """)
+    out = support.finish_well(process, 50)
+    assert "CallerError" in out and "iterate the loader again in the child" in out
+    assert "[0, 1, 2, 3]" in out and "[1, 2, 3]" in out.splitlines()[-1]
