@@ -29,6 +29,7 @@ FRAMES, SIDE, DTYPE = 16, 224, "float32"
 BATCH = 4
 PASSES = 4  # over the clips, in one epoch
 EPOCHS = 2
+PREFETCH = 4  # batches ahead, for each worker of a rank
 WARM_STEPS = 4  # of each round, not measured: workers start, files are read first
 WINDOW_SHARE = 0.6
 SEED = 5
@@ -65,7 +66,7 @@ def open_stock(paths):
     dataset = contenders.PyavVideos(paths, FRAMES, SIDE, DTYPE, "seek")
     sampler = TimedOrder(dataset, RANKS, int(os.environ["RANK"]), shuffle=True, seed=SEED)
     loader = torch.utils.data.DataLoader(dataset, batch_size=BATCH, sampler=sampler, num_workers=per_rank_workers(),
-                                         prefetch_factor=4, persistent_workers=True, collate_fn=collate_timed,
+                                         prefetch_factor=PREFETCH, persistent_workers=True, collate_fn=collate_timed,
                                          worker_init_fn=contenders.one_thread)
     return loader, sampler
 
@@ -76,7 +77,7 @@ def open_stoker(paths):
     dataset = VideoDataset(paths, frames=FRAMES, size=SIDE, dtype=DTYPE, mean=contenders.MEAN, std=contenders.STD)
     sampler = torch.utils.data.DistributedSampler(dataset, RANKS, int(os.environ["RANK"]), shuffle=True, seed=SEED)
     loader = DistributedDataLoader(dataset, batch_size=BATCH, sampler=sampler, num_workers=per_rank_workers(),
-                                   persistent_workers=True)
+                                   prefetch_factor=PREFETCH, persistent_workers=True)
     return loader, sampler
 
 
