@@ -42,6 +42,7 @@ struct stk_channel {
     uint64_t peer_incarnation; /* of the first frame that came */
     bool peer_known;
     stoker_status dead; /* OK, or what every further call returns */
+    bool unread;        /* it did so before it had read, or got, all of ours */
     bool send_closed;   /* the peer closed; what it sent before is still to be received */
 
     /* Sending: bytes [out_start, out_end) of `out` wait; sent_bytes have left. */
@@ -265,7 +266,7 @@ static stoker_status judge_send(struct stk_channel *channel, int os_error, stoke
 {
     if (os_error == EAGAIN || os_error == EWOULDBLOCK) return STOKER_AGAIN;
     if (os_error == EPIPE || os_error == ECONNRESET) {
-        channel->send_closed = true;
+        channel->send_closed = channel->unread = true;
         drop_queue(channel);
         return stk_fail_os(err, STOKER_ERR_UNAVAILABLE, os_error, "the peer closed the connection");
     }
@@ -464,9 +465,12 @@ static stoker_status read_some(struct stk_channel *channel, stoker_error *err)
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return STOKER_AGAIN;
     if (got < 0 && errno != ECONNRESET) /* reset: it closed with unread bytes of ours, as a killed process does */
         return give_up(channel, stk_fail_os(err, STOKER_ERR_IO, errno, "cannot receive from the peer"));
+    if (got < 0) channel->unread = true;
     channel->ended = true;
     return STOKER_END;
 }
+
+bool stk_channel_unread(const struct stk_channel *channel) { return channel->unread; }
 
 stoker_status stk_channel_receive(struct stk_channel *channel, struct stk_incoming *out, stoker_error *err)
 {

@@ -59,6 +59,9 @@ stoker_status stk_channel_end(struct stk_channel *channel, const struct stk_writ
         }                                                                                                              \
     } while (0)
 
+/* After the peer has closed: it left bytes of ours unread, or never got them. */
+bool stk_channel_unread(const struct stk_channel *channel);
+
 bool stk_channel_wants_write(const struct stk_channel *channel);     /* poll for POLLOUT */
 stoker_status stk_channel_flush(struct stk_channel *channel, stoker_error *err); /* AGAIN: more remains */
 

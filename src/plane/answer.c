@@ -148,6 +148,7 @@ static stoker_status need(struct stk_server *server, struct stk_worker *worker, 
     if (worker->crew == STK_CREW_NATIVE || message.size == 0 || worker->slab_count == STK_WORKER_SLABS_MAX)
         return stk_fail(err, STOKER_ERR_PROTOCOL, "it asked for %llu bytes where none may be asked for",
                         (unsigned long long)message.size);
+    worker->told_more = true;
     struct stk_message_grant grant = {.item_id = message.item_id};
     struct stk_slab slab = {0};
     stoker_error grow_err = {0};
@@ -181,6 +182,8 @@ static stoker_status message(void *user, struct stk_worker *worker, const struct
 
 static enum stk_batch_verdict lose_item(struct stk_server *server, struct stk_worker *worker, uint32_t *out_batch)
 {
+    if (stk_worker_never_began(worker))
+        return stk_dispatch_finish(server->dispatch, worker->item_id, STK_OUTCOME_UNSTARTED, out_batch);
     struct stk_request *request = stk_request_of_batch(server, worker->batch);
     struct stk_lane *lane = &server->lanes[request->lane];
     char cause[320], text[STK_TEXT_BYTES_MAX];

@@ -60,7 +60,10 @@ static void send_unmap(void *user, uint32_t process, uint64_t segment_id)
         link = &connection->link;
     } else {
         struct stk_worker *worker = stk_pool_find_process(server->pool, process);
-        if (worker) link = &worker->link;
+        if (worker) {
+            link = &worker->link;
+            worker->told_more = true;
+        }
     }
     if (link) STK_LINK_SEND(link, &server->loop, STK_MESSAGE_UNMAP, unmap, &unmap, NULL, 0);
 }

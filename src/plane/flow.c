@@ -274,6 +274,7 @@ static void hand_out(struct stk_server *server, struct stk_worker *worker, const
     stk_pool_engage(worker, server->now_ns, item->item_id, item->batch, lane->stall_limit_ns);
     worker->index_in_batch = item->index;
     worker->attempt = item->attempt;
+    worker->told_more = false;
     if (request->slab.slab_id) {
         fd = stk_flow_region(server, &request->slab, worker->process, &task.target);
         worker->slabs[worker->slab_count++] = request->slab.slab_id;

@@ -188,6 +188,38 @@ static void test_python_failure_carries_its_detail(void **state)
     session_end(&server, &rank);
 }
 
+/* Two workers in a row die before they read the task: no try of it is lost, so it is made all the same. */
+static void test_workers_that_die_before_they_begin_cost_no_try(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    struct plane_batch batch;
+    stoker_source *source = plane_process_source();
+    session_begin(&server, &rank, source, &session_python);
+    plane_wait_number(&rank, "in_flight", 0);
+    (void)plane_wait_worker(&rank, "idle", 1);
+    pid_t one = plane_wait_worker(&rank, "idle", 0), two = plane_wait_worker(&rank, "idle", 1);
+    assert_int_equal(kill(one, SIGSTOP) | kill(two, SIGSTOP), 0);
+    plane_request(&rank, 1, 1, 0, "fill 5000 1");
+    for (int i = 0; i < 2; i++) {
+        pid_t busy = plane_wait_worker(&rank, "busy", 0);
+        assert_true(busy == one || busy == two);
+        assert_int_equal(kill(busy, SIGKILL), 0);
+        if (i == 0) { /* the other one has the task now */
+            pid_t next;
+            do next = plane_wait_worker(&rank, "busy", 0);
+            while (next == busy);
+        }
+    }
+    plane_take(&rank, 0, &batch);
+    assert_int_equal(batch.ready.tasks_retried, 0);
+    session_expect_filled(&batch, 5000, 1);
+    plane_release(&rank, &batch);
+    stoker_source_close(source);
+    session_end(&server, &rank);
+}
+
 /* A5: a rank that keeps everything gets private copies, and goes on. */
 static void test_a5_keeping_batches_does_not_stop(void **state)
 {
@@ -280,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_python_batches_grow_into_their_size),
         cmocka_unit_test(test_b6_first_batch_runs_alone),
         cmocka_unit_test(test_python_failure_carries_its_detail),
+        cmocka_unit_test(test_workers_that_die_before_they_begin_cost_no_try),
         cmocka_unit_test(test_a5_keeping_batches_does_not_stop),
         cmocka_unit_test(test_a5_slow_rank_gets_no_copies),
         cmocka_unit_test(test_waiting_batches_end_with_their_iteration),

@@ -239,6 +239,7 @@ static void drain(struct stk_worker *worker)
         if (status == STOKER_OK) status = pool->options.ops->message(pool->options.user, worker, &in, &err);
     }
     if (status == STOKER_OK || status == STOKER_AGAIN) return;
+    worker->unread = stk_channel_unread(worker->link.channel);
     /* Nothing more is read of it. What it holds is settled when the process has ended. */
     stk_link_close(&worker->link, pool->options.loop);
     if (worker->killed_at_ns || stk_pidfd_ended(worker->pidfd)) return;
@@ -276,7 +277,7 @@ static void worker_life_ready(struct stk_watch *watch, uint32_t events)
     stk_child_reap(worker->pid, ending, sizeof ending); /* one that is the template's child is reaped there */
     if (!worker->ending[0]) (void)snprintf(worker->ending, sizeof worker->ending, "%s", ending);
     bool crashed = !worker->expected;
-    bool at_work = worker->item_id != 0 || worker->finished_any;
+    bool at_work = (worker->item_id != 0 && !stk_worker_never_began(worker)) || worker->finished_any;
     if (worker->state == STK_WORKER_IDLE) leave_idle_list(worker);
     worker->state = STK_WORKER_ENDING;
     if (crashed) pool->stats.crashed++;
@@ -294,6 +295,11 @@ static void worker_life_ready(struct stk_watch *watch, uint32_t events)
     if (worker->member < crew->size) pool->stats.replaced++;
     if (crashed && !at_work) stk_crew_count_death(crew, now_ns, why);
     stk_crew_fill(crew, now_ns);
+}
+
+bool stk_worker_never_began(const struct stk_worker *worker)
+{
+    return worker->item_id != 0 && worker->unread && !worker->told_more;
 }
 
 /* ---- work */

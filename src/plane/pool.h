@@ -60,6 +60,8 @@ struct stk_worker {
     uint64_t kill_at_ns;   /* told to end: killed then. 0: no such time */
     uint64_t killed_at_ns; /* 0: not killed */
     bool stuck, finished_any;
+    bool told_more; /* something was sent, or asked for, after its task */
+    bool unread;    /* it ended with bytes of ours unread: if nothing was sent after the task, it never began it */
     bool expected;    /* its end is what we asked for */
     bool stalled;     /* killed because it was busy or stopped for too long */
     char ending[192]; /* why it ended, for messages */
@@ -123,6 +125,8 @@ struct stk_worker *stk_pool_idle(struct stk_pool *pool, uint32_t crew);
 /* The idle worker that stk_pool_idle gave last has a task now. */
 void stk_pool_engage(struct stk_worker *worker, uint64_t now_ns, uint64_t item_id, uint32_t batch,
                      uint64_t stall_limit_ns);
+/* A worker that has ended: was it given a task that it never read? Then nothing that it was given did it harm. */
+bool stk_worker_never_began(const struct stk_worker *worker);
 /* It has finished its task and holds nothing. */
 void stk_pool_rest(struct stk_worker *worker);
 /* Kills a worker for this reason; `gone` follows when it has ended. */

@@ -524,6 +524,11 @@ enum stk_batch_verdict stk_dispatch_finish(struct stk_dispatch *d, uint64_t item
         todo_first(d, b, slot_of(d, item));
         settle_queue(d, item->batch);
         return STK_VERDICT_NONE;
+    case STK_OUTCOME_UNSTARTED:
+        item->attempt--;
+        todo_first(d, b, slot_of(d, item));
+        settle_queue(d, item->batch);
+        return STK_VERDICT_NONE;
     case STK_OUTCOME_FATAL: break;
     }
     return fail_batch(d, item->batch, item->index);

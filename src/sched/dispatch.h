@@ -60,6 +60,7 @@ enum stk_item_outcome {
     STK_OUTCOME_BAD_DATA, /* the data is at fault: retries, then the policy */
     STK_OUTCOME_LOST,     /* the worker died, hung or was killed: handed out again once, then the batch fails (rule
                              C1) */
+    STK_OUTCOME_UNSTARTED, /* the worker died before it read the task: handed out again, it counts as no try */
     STK_OUTCOME_FATAL     /* machine or caller at fault: the batch fails */
 };
 

@@ -301,6 +301,23 @@ static void test_cancel_leaves_delivered_batches_alone(void **state)
     assert_false(read_state(batch).canceled);
 }
 
+static void test_task_that_was_never_read_counts_as_no_try(void **state)
+{
+    (void)state;
+    open_lane(0, STK_POOL_NATIVE, STK_POLICY_RAISE, 0);
+    (void)add_granted(0, 0, 1, 1);
+    for (int i = 0; i < 5; i++) {
+        struct stk_item item = pick(0);
+        assert_int_equal(item.attempt, 0);
+        assert_int_equal(finish(item, STK_OUTCOME_UNSTARTED), STK_VERDICT_NONE);
+    }
+    struct stk_item item = pick(0);
+    assert_int_equal(finish(item, STK_OUTCOME_OK), STK_VERDICT_DONE);
+    struct stk_batch_state batch;
+    stk_dispatch_read(dispatch, item.batch, &batch);
+    assert_int_equal(batch.retried, 0);
+}
+
 static void test_unpick_undoes_a_pick(void **state)
 {
     (void)state;
@@ -389,6 +406,7 @@ int main(void)
         DISPATCH_TEST(test_a4_cancel_waits_for_running_items),
         DISPATCH_TEST(test_sequences_go_on_after_removals),
         DISPATCH_TEST(test_cancel_leaves_delivered_batches_alone),
+        DISPATCH_TEST(test_task_that_was_never_read_counts_as_no_try),
         DISPATCH_TEST(test_unpick_undoes_a_pick),
         DISPATCH_TEST(test_a4_restart_forgets_running_items_and_copies),
         DISPATCH_TEST(test_fail_from_outside),
