@@ -26,8 +26,8 @@ SLOWER = 10
 BATCH = 8
 WORKERS = 2
 # DataServer: 32 MiB. A native worker holds a decoder: 96 MiB each. A Python template or worker holds an interpreter with torch
-# (about 180 MiB, mostly shared between the workers of one template): 256 MiB each.
-CONSTANT_BYTES = {"native": (32 + WORKERS * 96) << 20, "python": (32 + (WORKERS + 1) * 256) << 20}
+# (about 180 MiB, half of it shared between the workers of one template): 160 MiB each.
+CONSTANT_BYTES = {"native": (32 + WORKERS * 96) << 20, "python": (32 + (WORKERS + 1) * 160) << 20}
 MAX_BYTES = {"native": 256 << 20, "python": 256 << 20}
 PYTHON_SAMPLE = 4 << 20  # bytes
 
