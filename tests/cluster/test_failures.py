@@ -366,9 +366,10 @@ def connections_to(name):
 
 
 def waits_for_name(pid):
-    """The interpreter has loaded the package and sleeps between two tries."""
-    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-    return "_core" in maps and "poll" in pathlib.Path(f"/proc/{pid}/wchan").read_text()
+    """The interpreter has loaded the package, and a thread of it sleeps between two tries."""
+    if "_core" not in pathlib.Path(f"/proc/{pid}/maps").read_text():
+        return False
+    return any("poll" in path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/wchan"))
 
 
 def test_b7_two_jobs_at_once(runtime):
