@@ -154,6 +154,16 @@ def report(cells):
     return harness.table(header, rows)
 
 
+def record(cell, note):
+    """A cell's figures go to the file when it is done: a run of all cells takes long and may be stopped."""
+    rows = [(f"stoker/{name}", span["median"], span["low"], span["high"], cell["pairs"], "ratio of samples/s")
+            for name, span in cell["ratios"].items()]
+    for name, value in cell["contenders"].items():
+        rows += [(f"{name} {key}", value[key], value[key], value[key], cell["pairs"], unit) for key, unit in
+                 (("samples_per_second", "1/s"), ("cpu_seconds_per_sample", "s"), ("peak_memory_bytes", "B"))]
+    harness.record("loader", f"{cell['profile']} {cell['dtype']}", rows, note)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="dev bench loader", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--profile", default="S,M,L", help="of S, M, L, X")
@@ -170,20 +180,14 @@ def main():
                 cell = run_cell(profile, dtype, arguments.pairs, scratch)
                 cells.append(cell)
                 harness.log("\n".join(report([cell])))
+                if not arguments.no_record:
+                    record(cell, note)
     lines = report(cells)
-    if not arguments.no_record:
-        for cell in cells:
-            rows = [(f"stoker/{name}", span["median"], span["low"], span["high"], cell["pairs"], "ratio of samples/s")
-                    for name, span in cell["ratios"].items()]
-            for name, value in cell["contenders"].items():
-                rows += [(f"{name} {key}", value[key], value[key], value[key], cell["pairs"], unit) for key, unit in
-                         (("samples_per_second", "1/s"), ("cpu_seconds_per_sample", "s"), ("peak_memory_bytes", "B"))]
-            harness.record("loader", f"{cell['profile']} {cell['dtype']}", rows, note)
-        if len(cells) == 6:
-            harness.publish("loader", [f"`./dev bench loader --pairs {arguments.pairs}` on {harness.machine()}; {note}.", "",
-                                       *lines, "", "Settings chosen: " + "; ".join(
-                                           f"{cell['profile']} {cell['dtype']} {name} {cell['contenders'][name]['setting']}"
-                                           for cell in cells for name in NAMES[1:]) + "."])
+    if not arguments.no_record and len(cells) == 6:
+        harness.publish("loader", [f"`./dev bench loader --pairs {arguments.pairs}` on {harness.machine()}; {note}.", "",
+                                   *lines, "", "Settings chosen: " + "; ".join(
+                                       f"{cell['profile']} {cell['dtype']} {name} {cell['contenders'][name]['setting']}"
+                                       for cell in cells for name in NAMES[1:]) + "."])
     if arguments.json:
         print(json.dumps(dict(schema="stoker.bench.loader/1", machine=harness.machine(), note=note, cells=cells)))
     else:
