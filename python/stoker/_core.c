@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The extension module stoker._core: module set-up, errors, and small system calls that Python lacks.
+ * The extension module stoker._core: module set-up, errors, and what is about the process itself.
  *
  * Sources: _core_media.c (probe, frames, sources), _core_loader.c (client, loader, batch, leaf), _core_worker.c
  * (channels of templates and workers).
@@ -9,9 +9,7 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 PyObject *core_raise(stoker_status status, const stoker_error *err, const void *detail, size_t detail_size)
@@ -122,8 +120,6 @@ PyTypeObject *core_add_type(PyObject *module, const char *name, PyType_Spec *spe
     return (PyTypeObject *)type;
 }
 
-/* A SIGKILLed parent must leave nobody behind, and only the kernel can promise that. Valid for a single-threaded
- * parent: the signal is bound to the thread that forked. */
 static PyObject *die_with_parent(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -131,10 +127,12 @@ static PyObject *die_with_parent(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "i", &parent)) {
         return NULL;
     }
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
-        return PyErr_SetFromErrno(PyExc_OSError);
+    stoker_error err = {0};
+    stoker_status status = stoker_worker_die_with_parent(parent, &err);
+    if (status < 0 && status != STOKER_ERR_UNAVAILABLE) {
+        return core_raise(status, &err, NULL, 0);
     }
-    return PyBool_FromLong(getppid() == (pid_t)parent);
+    return PyBool_FromLong(status == STOKER_OK);
 }
 
 static PyObject *version(PyObject *self, PyObject *unused)
