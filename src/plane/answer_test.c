@@ -71,7 +71,7 @@ static void test_a4_late_writer_finds_its_slab_fenced(void **state)
     stoker_source *source = plane_process_source();
     begin(&server, &rank, source);
     plane_request(&rank, 1, 1, 1, "wait-once 100000 9");
-    pid_t late = plane_wait_worker(&rank, "busy", 0);
+    pid_t late = plane_wait_begun(&rank, 0);
     assert_int_equal(kill(late, SIGSTOP), 0);
     assert_int_equal(kill(server.pid, SIGUSR1), 0);
     plane_take(&rank, 1, &kept);
@@ -113,7 +113,7 @@ static void test_stuck_worker_does_not_hold_up_a_cancelled_batch(void **state)
     stoker_source *source = plane_process_source();
     begin(&server, &rank, source);
     plane_request(&rank, 1, 1, 1, "wait-once 100000 9");
-    pid_t late = plane_wait_worker(&rank, "busy", 0);
+    pid_t late = plane_wait_begun(&rank, 0);
     plane_begin(&rank, 1, 2);
     assert_int_equal(plane_number(plane_status(&rank), "in_flight"), 1);
     assert_int_equal(kill(server.pid, SIGUSR1), 0);
@@ -140,10 +140,10 @@ static void test_batch_that_sticks_twice_fails(void **state)
     stoker_source *source = plane_process_source();
     begin(&server, &rank, source);
     plane_request(&rank, 1, 1, 1, "hang");
-    pid_t first = plane_wait_worker(&rank, "busy", 0);
+    pid_t first = plane_wait_begun(&rank, 0);
     assert_int_equal(kill(server.pid, SIGUSR1), 0);
     plane_wait_number(&rank, "quarantined_bytes", 100004);
-    pid_t second = plane_wait_worker(&rank, "busy", 1); /* both are busy now: the first is still listed */
+    pid_t second = plane_wait_begun(&rank, 1); /* both are busy now: the first is still listed */
     assert_int_equal(kill(server.pid, SIGUSR1), 0);
     assert_int_equal(plane_take_failure(&rank, 1, text, sizeof text), STOKER_ERR_INTERNAL);
     assert_int_equal(kill(first, SIGKILL), 0);

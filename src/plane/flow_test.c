@@ -149,7 +149,7 @@ static void test_b6_first_batch_runs_alone(void **state)
     stoker_source *source = plane_process_source();
     session_begin(&server, &rank, source, &session_python);
     for (uint64_t i = 0; i < 4; i++) plane_request(&rank, 1, 1, i, i == 0 ? "hang-once 5000 1" : "fill 5000 2");
-    pid_t busy = plane_wait_worker(&rank, "busy", 0);
+    pid_t busy = plane_wait_begun(&rank, 0);
     (void)plane_wait_worker(&rank, "idle", 0); /* the other one has nothing to do */
     assert_int_equal(plane_number(plane_status(&rank), "used_bytes"), 0);
     assert_int_equal(kill(busy, SIGKILL), 0);

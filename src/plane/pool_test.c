@@ -31,7 +31,7 @@ static void test_killed_worker_costs_a_retry(void **state)
     session_begin(&server, &rank, source, &session_python);
     session_warm_up(&rank, 0, 100000);
     plane_request(&rank, 1, 1, 1, "hang-once 100000 9");
-    pid_t busy = plane_wait_worker(&rank, "busy", 0);
+    pid_t busy = plane_wait_begun(&rank, 0);
     assert_int_equal(kill(busy, SIGKILL), 0);
     plane_take(&rank, 1, &batch);
     session_expect_filled(&batch, 100000, 9);

@@ -25,7 +25,7 @@ static void test_a4_stopped_worker_never_writes_again(void **state)
     session_begin(&server, &rank, source, &options);
     session_warm_up(&rank, 0, 100000);
     plane_request(&rank, 1, 1, 1, "hang-once 100000 9"); /* it has filled its slab with 0xee */
-    pid_t busy = plane_wait_worker(&rank, "busy", 0);
+    pid_t busy = plane_wait_begun(&rank, 0);
     int watch = stk_process_open(busy);
     assert_true(watch >= 0);
     assert_int_equal(kill(busy, SIGSTOP), 0);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "tests/support/unit.h"
 
 #define PATIENCE_NS (20 * STK_SECOND_NS)
+#define BEGUN "task-begun"
 
 /* ---- the programs that the test plays */
 
@@ -58,14 +60,22 @@ static void on_wake(int signal_number)
     woken = 1;
 }
 
+/* Says in the process name that the task was read: "busy" in the status only tells that it was sent. */
+static void tell(const char *what)
+{
+    (void)prctl(PR_SET_NAME, what);
+}
+
 /* Until SIGUSR1, which is blocked outside, so that it cannot come too early. */
 static void wait_for_wake(void)
 {
     sigset_t mask;
     (void)sigprocmask(SIG_SETMASK, NULL, &mask);
     (void)sigdelset(&mask, SIGUSR1);
+    tell(BEGUN);
     while (!woken) (void)sigsuspend(&mask);
     woken = 0;
+    tell("resting");
 }
 
 static void obey(stoker_worker_channel *channel, stoker_worker_task *task)
@@ -82,6 +92,7 @@ static void obey(stoker_worker_channel *channel, stoker_worker_task *task)
     if (strncmp(text, "die", 3) == 0) (void)raise(SIGKILL);
     if (strncmp(text, "hang", 4) == 0) {
         if (task->slab) memset(task->slab, 0xee, task->slab_size); /* what a retry must not show */
+        tell(BEGUN);
         for (;;) (void)pause();
     }
     if (strncmp(text, "fill ", 5) == 0) return fill(channel, task, text + 5);
@@ -510,4 +521,19 @@ pid_t plane_wait_worker(struct plane_rank *rank, const char *state, int n)
     } while (stk_clock_now_ns() < deadline_ns);
     fail_msg("no worker is %s: %s", state, text);
     return 0;
+}
+
+pid_t plane_wait_begun(struct plane_rank *rank, int n)
+{
+    uint64_t deadline_ns = stk_clock_now_ns() + PATIENCE_NS;
+    pid_t pid = plane_wait_worker(rank, "busy", n);
+    char path[64], name[32];
+    (void)snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
+    do {
+        FILE *file = fopen(path, "re");
+        if (!file || !fgets(name, sizeof name, file)) fail_msg("worker %ld has ended", (long)pid);
+        (void)fclose(file);
+    } while (strcmp(name, BEGUN "\n") != 0 && stk_clock_now_ns() < deadline_ns);
+    assert_string_equal(name, BEGUN "\n");
+    return pid;
 }

@@ -111,6 +111,9 @@ long long plane_number(const char *text, const char *name);
 void plane_wait_number(struct plane_rank *rank, const char *name, long long value);
 /* Pid of the n-th worker that is in this state, waiting for it; at most 20 s. */
 pid_t plane_wait_worker(struct plane_rank *rank, const char *state, int n);
+/* Pid of the n-th busy worker once it has read its task, which must be one of those that hang or wait. Killed before
+ * that, it would cost no try; "busy" alone does not tell. */
+pid_t plane_wait_begun(struct plane_rank *rank, int n);
 
 /* A source whose template is this program. */
 stoker_source *plane_process_source(void);
