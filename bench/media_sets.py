@@ -13,6 +13,8 @@ by apt and unpacked into the cache, not installed.
 
 import argparse
 import concurrent.futures
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -169,15 +171,16 @@ def codec_arguments(clip):
     return arguments
 
 
-def run_ffmpeg(arguments):
+def run_ffmpeg(arguments, lock):
     command = ["ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
     environment = dict(os.environ, SVT_LOG="0")
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+                          pass_fds=[lock])
     if done.returncode != 0:
         raise RuntimeError(f"ffmpeg failed ({done.returncode}): {' '.join(command)}\n{done.stdout[-2000:]}")
 
 
-def encode(clip, folder, real):
+def encode(clip, folder, real, lock):
     """Make one clip unless it is there."""
     path = folder / clip["path"]
     if path.exists():
@@ -191,11 +194,11 @@ def encode(clip, folder, real):
                f"crop={width}:{height},setsar=1,noise=alls={clip['noise']}:allf=t,format=yuv420p")
     first = path.with_name(f".{path.stem}.segment{path.suffix}") if tail else part
     run_ffmpeg([*source_arguments(clip, seconds, real), "-t", str(seconds), "-vf", picture, *codec_arguments(clip), *COMMON,
-                str(first)])
+                str(first)], lock)
     if tail:
         repeats = max(0, round(clip["seconds"] / TAIL_SEGMENT_S) - 1)
         run_ffmpeg(["-stream_loop", str(repeats), "-i", str(first), "-c", "copy", "-map_metadata", "-1", "-fflags", "+bitexact",
-                    str(part)])
+                    str(part)], lock)
         first.unlink()
     part.rename(path)
 
@@ -212,35 +215,52 @@ def complete(folder):
     return manifest["clips"]
 
 
+@contextlib.contextmanager
+def one_maker(name):
+    """Holds the set's lock. Encoders inherit it, so that those of a maker that was killed end before the next one starts."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    lock = os.open(CACHE / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+    finally:
+        os.close(lock)
+
+
 def make_set(name, clips, extra=()):
     """Encode what is missing of a set and write its manifest; returns the clips with absolute paths."""
     folder = CACHE / name
-    done = complete(folder)
-    if done is None:
-        stamp = folder / "version"
-        if folder.exists() and (not stamp.exists() or stamp.read_text() != str(VERSION)):
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(str(VERSION))
-        real = real_clips()
-        log(f"media {name}: {len(clips)} clips, {ENCODERS_AT_ONCE} encoders at a time")
-        with concurrent.futures.ThreadPoolExecutor(ENCODERS_AT_ONCE) as pool:
-            jobs = [pool.submit(encode, clip, folder, real) for clip in clips]
-            for count, job in enumerate(concurrent.futures.as_completed(jobs), 1):
-                job.result()
-                if count % 20 == 0 or count == len(jobs):
-                    log(f"media {name}: {count}/{len(jobs)}")
-        for clip in extra:
-            target = folder / clip["path"]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(real[clip["source"]], target)
-        done = [*extra, *clips]
-        for clip in done:
-            clip["bytes"] = (folder / clip["path"]).stat().st_size
-        part = folder / "manifest.json.part"
-        part.write_text(json.dumps(dict(version=VERSION, seed=SEED, clips=done), indent=1) + "\n")
-        part.rename(folder / "manifest.json")
+    with one_maker(name) as lock:
+        done = complete(folder) or encode_set(name, folder, clips, extra, lock)
     return [dict(clip, path=str(folder / clip["path"])) for clip in done]
+
+
+def encode_set(name, folder, clips, extra, lock):
+    stamp = folder / "version"
+    if folder.exists() and (not stamp.exists() or stamp.read_text() != str(VERSION)):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(str(VERSION))
+    with one_maker("real"):
+        real = real_clips()
+    log(f"media {name}: {len(clips)} clips, {ENCODERS_AT_ONCE} encoders at a time")
+    with concurrent.futures.ThreadPoolExecutor(ENCODERS_AT_ONCE) as pool:
+        jobs = [pool.submit(encode, clip, folder, real, lock) for clip in clips]
+        for count, job in enumerate(concurrent.futures.as_completed(jobs), 1):
+            job.result()
+            if count % 20 == 0 or count == len(jobs):
+                log(f"media {name}: {count}/{len(jobs)}")
+    for clip in extra:
+        target = folder / clip["path"]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(real[clip["source"]], target)
+    done = [*extra, *clips]
+    for clip in done:
+        clip["bytes"] = (folder / clip["path"]).stat().st_size
+    part = folder / "manifest.json.part"
+    part.write_text(json.dumps(dict(version=VERSION, seed=SEED, clips=done), indent=1) + "\n")
+    part.rename(folder / "manifest.json")
+    return done
 
 
 def profile_set(names=tuple(PROFILES)):

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that appear whole or not at all: written under a temporary name in the same folder, synced, renamed; then the
+ * folder is synced. And the lock by which one of many processes, on any number of hosts that share the folder, does a
+ * piece of work that all want.
+ */
+#ifndef STK_SYS_PUBLISH_H
+#define STK_SYS_PUBLISH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stoker/error.h>
+
+struct stk_publish {
+    int fd; /* open for reading and writing; -1 after commit or abort */
+    char *path, *part_path;
+};
+
+/* Creates the temporary file (unique, in path's folder). NOT_FOUND (no such folder), IO, NO_SPACE, NO_MEMORY. */
+stoker_status stk_publish_begin(const char *path, struct stk_publish *out, stoker_error *err);
+/* Writes all bytes at an offset; IO or NO_SPACE. */
+stoker_status stk_publish_write(struct stk_publish *publish, uint64_t offset, const void *data, size_t size,
+                                stoker_error *err);
+/* Syncs, renames, syncs the folder. On failure nothing has appeared and the temporary file is gone. */
+stoker_status stk_publish_commit(struct stk_publish *publish, stoker_error *err);
+void stk_publish_abort(struct stk_publish *publish); /* begun or not; after commit it does nothing */
+
+/* Folder with its parents. */
+stoker_status stk_make_folders(const char *folder, stoker_error *err);
+
+/* An exclusive lock on a file that is created beside what it guards: advisory record locks (they work over NFS and end
+ * with their holder), one holder among threads of this process too. */
+struct stk_file_lock;
+/* OK: held. AGAIN: another holder, after wait_ns (0: at once; UINT64_MAX: for as long as it takes). */
+stoker_status stk_file_lock_acquire(const char *path, uint64_t wait_ns, struct stk_file_lock **out_lock,
+                                    stoker_error *err);
+void stk_file_lock_release(struct stk_file_lock *lock); /* NULL allowed; the file stays */
+
+#endif
