@@ -43,6 +43,7 @@ typedef enum stoker_status {
     STOKER_ERR_TIMEOUT = -31,
     STOKER_ERR_CANCELED = -32,
     STOKER_ERR_PROTOCOL = -33,
+    STOKER_ERR_LOST = -34, /**< the process that did the work ended before it was done */
     /* We are at fault. */
     STOKER_ERR_INTERNAL = -40
 } stoker_status;

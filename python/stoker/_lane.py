@@ -285,22 +285,22 @@ class Crew:
             self.outstanding -= 1
             raise index
         if parts == 1:
-            batch = self._take(lane, timeout, self._ended)
+            batch = self._take(lane, timeout, self._ended, index)
             self._ended()
             self.ready_s = lane.stats()["last_ready_ns"] * 1e-9
             return self._rebuild(batch, index), batch
-        return self._next_parts(lane, parts), None
+        return self._next_parts(lane, parts, index), None
 
     def _ended(self) -> None:
         self._pending.popleft()
         self.outstanding -= 1
 
-    def _next_parts(self, lane, parts):
+    def _next_parts(self, lane, parts, index):
         """All parts of the first request. They count as one step: there is no time limit between them."""
         results, failure = [], None
         for _ in range(parts):
             try:
-                batch = self._take(lane, None, lambda: None)
+                batch = self._take(lane, None, lambda: None, index)
                 results.append(self._rebuild(batch, None))
             except (errors.DataServerError, KeyboardInterrupt):
                 raise
@@ -328,8 +328,8 @@ class Crew:
     def _ended_any(self) -> None:
         self.outstanding -= 1
 
-    def _take(self, lane, timeout, on_failure):
-        """The next batch of a lane; failures become the exceptions that the user sees."""
+    def _take(self, lane, timeout, on_failure, index=None):
+        """The next batch of a lane; failures become the exceptions that the user sees. `index` is what was asked for."""
         try:
             batch = lane.next(timeout)
         except errors.DataServerError:
@@ -343,6 +343,10 @@ class Crew:
                 raise _pickling.load_exception(detail) from None
             if isinstance(error, errors.DataError) and self._native is not None:
                 raise errors.SampleError(error.message, error.context, error.status, error.os_error) from None
+            if index is not None and self._native is None:  # the plane knows a Python batch as bytes only
+                where = f"batch of samples {errors.show(index)}" if self._collated else f"sample {errors.show(index)}"
+                context = f"{where}: {error.context}" if error.context else where
+                raise type(error)(error.message, context, error.status, error.os_error) from None
             raise
         finally:
             _plane.drain_log()

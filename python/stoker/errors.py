@@ -20,6 +20,7 @@ __all__ = [
     "SampleError",
     "StokerError",
     "UnsupportedError",
+    "WorkerError",
     "describe",
     "make",
     "show",
@@ -92,13 +93,20 @@ class MachineError(StokerError):
 
 
 class PeerError(StokerError):
-    """The other side of a connection is at fault (UNAVAILABLE, TIMEOUT, CANCELED, PROTOCOL)."""
+    """The other side of a connection is at fault (UNAVAILABLE, TIMEOUT, CANCELED, PROTOCOL, LOST)."""
 
     status = "UNAVAILABLE"
 
 
 class DataServerError(PeerError):
     """The DataServer of this host is gone or cannot be reached."""
+
+
+class WorkerError(PeerError):
+    """Worker processes ended while they made a batch (LOST): killed, out of memory, crashed in the dataset's own code.
+    ``context`` names the samples of the batch, ``message`` how the last one ended."""
+
+    status = "LOST"
 
 
 class InternalError(StokerError):
@@ -116,6 +124,8 @@ def _class_of(code: int) -> type[StokerError]:
         return MachineError
     if code == -30:
         return DataServerError
+    if code == -34:
+        return WorkerError
     if -40 < code <= -31:
         return PeerError
     return InternalError

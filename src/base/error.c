@@ -35,6 +35,7 @@ const char *stoker_status_name(stoker_status status)
     case STOKER_ERR_TIMEOUT: return "TIMEOUT";
     case STOKER_ERR_CANCELED: return "CANCELED";
     case STOKER_ERR_PROTOCOL: return "PROTOCOL";
+    case STOKER_ERR_LOST: return "LOST";
     case STOKER_ERR_INTERNAL: return "INTERNAL";
     }
     return "UNKNOWN";

@@ -31,6 +31,7 @@ int cli_exit_of(stoker_status status)
     case STOKER_ERR_UNAVAILABLE:
     case STOKER_ERR_TIMEOUT:
     case STOKER_ERR_CANCELED:
+    case STOKER_ERR_LOST:
     case STOKER_ERR_PROTOCOL: return CLI_EXIT_PEER;
     case STOKER_ERR_WRONG_STATE:
     case STOKER_ERR_INTERNAL: return CLI_EXIT_BUG;

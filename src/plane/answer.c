@@ -191,7 +191,7 @@ static enum stk_batch_verdict lose_item(struct stk_server *server, struct stk_wo
                         worker->attempt + 1, worker->ending);
     if (used >= (int)sizeof cause) used = sizeof cause - 1;
     struct stk_span full = sample_text(server, lane, worker, (struct stk_span){cause, (size_t)used}, text);
-    stk_request_fail(request, worker->stalled ? STOKER_ERR_TIMEOUT : STOKER_ERR_INTERNAL, full, DETAIL_NONE);
+    stk_request_fail(request, worker->stalled ? STOKER_ERR_TIMEOUT : STOKER_ERR_LOST, full, DETAIL_NONE);
     return stk_dispatch_finish(server->dispatch, worker->item_id, STK_OUTCOME_LOST, out_batch);
 }
 

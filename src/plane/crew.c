@@ -95,7 +95,7 @@ void stk_crew_count_death(struct stk_crew *crew, uint64_t now_ns, const char *wh
                         "%u workers in a row ended within %u s before they finished any task; the last one: %s",
                         crew->deaths, (unsigned)(STK_DEATHS_WINDOW_NS / STK_SECOND_NS), why);
     size_t size = used < (int)sizeof text ? (size_t)used : sizeof text - 1;
-    stk_crew_break(crew, &(struct stk_message_verdict){.status = STOKER_ERR_INTERNAL, .text = {text, size}});
+    stk_crew_break(crew, &(struct stk_message_verdict){.status = STOKER_ERR_LOST, .text = {text, size}});
 }
 
 void stk_crew_break(struct stk_crew *crew, const struct stk_message_verdict *verdict)

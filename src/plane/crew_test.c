@@ -20,7 +20,7 @@ static void test_workers_that_end_at_once_are_given_up(void **state)
     session_begin(&server, &rank, source, &session_python);
     while (!strstr(plane_status(&rank), "\"state\": \"broken\"")) continue;
     plane_request(&rank, 1, 1, 0, "fill 1000 1");
-    assert_int_equal(plane_take_failure(&rank, 0, text, sizeof text), STOKER_ERR_INTERNAL);
+    assert_int_equal(plane_take_failure(&rank, 0, text, sizeof text), STOKER_ERR_LOST);
     assert_non_null(strstr(text, "5 workers in a row ended within 10 s"));
     stoker_source_close(source);
     session_end(&server, &rank);

@@ -99,10 +99,11 @@ bool stk_pidfd_ended(int pidfd)
     return poll(&poll_fd, 1, 0) == 1;
 }
 
-void stk_child_reap(pid_t pid, char *out, size_t size)
+void stk_child_reap(pid_t pid, int pidfd, char *out, size_t size)
 {
     int status;
-    if (waitpid(pid, &status, WNOHANG) != pid)
+    bool known = waitpid(pid, &status, WNOHANG) == pid || stk_process_ending(pid, pidfd, &status);
+    if (!known)
         (void)snprintf(out, size, "ended"); /* somebody else reaped it: the reason is lost, the fact is not */
     else if (WIFSIGNALED(status))
         (void)snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -274,7 +275,7 @@ static void worker_life_ready(struct stk_watch *watch, uint32_t events)
     if (worker->state == STK_WORKER_FREE || !stk_pidfd_ended(worker->pidfd)) return;
     drain(worker); /* a result that was sent before the end counts */
     char ending[96];
-    stk_child_reap(worker->pid, ending, sizeof ending); /* one that is the template's child is reaped there */
+    stk_child_reap(worker->pid, worker->pidfd, ending, sizeof ending);
     if (!worker->ending[0]) (void)snprintf(worker->ending, sizeof worker->ending, "%s", ending);
     bool crashed = !worker->expected;
     bool at_work = (worker->item_id != 0 && !stk_worker_never_began(worker)) || worker->finished_any;

@@ -149,7 +149,7 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
     if (!template->pid || !stk_pidfd_ended(template->pidfd)) return;
     drain(crew); /* a report that was sent before the end counts */
     char ending[96], text[256];
-    stk_child_reap(template->pid, ending, sizeof ending);
+    stk_child_reap(template->pid, template->pidfd, ending, sizeof ending);
     bool loading = crew->state == STK_CREW_LOADING;
     (void)snprintf(text, sizeof text, "the dataset's template process (pid %ld) ended%s: %s", (long)template->pid,
                    loading ? " before the dataset was loaded" : "", template->ending ? template->ending : ending);
@@ -176,7 +176,7 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
     if (retry)
         stk_crew_reload(crew);
     else
-        break_text(crew, STOKER_ERR_INTERNAL, text);
+        break_text(crew, STOKER_ERR_LOST, text);
     stk_crew_check_closed(crew);
 }
 
@@ -232,7 +232,7 @@ stoker_status stk_template_start(struct stk_crew *crew, stoker_error *err)
     stk_process_kill(pidfd);
     stk_link_close(&template->link, pool->options.loop);
     char ending[64];
-    stk_child_reap(pid, ending, sizeof ending);
+    stk_child_reap(pid, pidfd, ending, sizeof ending);
     (void)close(pidfd);
     template->pid = 0;
     template->pidfd = -1;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -253,6 +254,32 @@ char stk_process_state(pid_t pid)
     if (pid <= 0 || !read_proc(pid, "stat", text, sizeof text)) return 0;
     const char *name_end = strrchr(text, ')'); /* the name itself may hold any character */
     return name_end && name_end[1] == ' ' ? name_end[2] : 0;
+}
+
+/* linux/pidfd.h of 6.15; older headers lack it, older kernels answer EINVAL or ENOTTY. */
+struct pidfd_info {
+    uint64_t mask, cgroup_id;
+    uint32_t pid, tgid, ppid, ids[8];
+    int32_t exit_code;
+};
+#define PIDFD_INFO_EXIT_MASK (UINT64_C(1) << 3)
+#define PIDFD_GET_INFO_CALL _IOWR(0xff, 11, struct pidfd_info)
+
+int stk_process_ending(pid_t pid, int pidfd, int *out_status)
+{
+    char text[1024];
+    if (pid > 0 && stk_process_state(pid) == 'Z' && read_proc(pid, "stat", text, sizeof text)) {
+        char *at = strrchr(text, ')'); /* end of field 2; exit_code is field 52 */
+        for (int field = 2; at && field < 52; field++) at = strchr(at + 1, ' ');
+        if (at) {
+            *out_status = (int)strtol(at, NULL, 10);
+            return 1;
+        }
+    }
+    struct pidfd_info info = {.mask = PIDFD_INFO_EXIT_MASK};
+    if (pidfd < 0 || ioctl(pidfd, PIDFD_GET_INFO_CALL, &info) != 0 || !(info.mask & PIDFD_INFO_EXIT_MASK)) return 0;
+    *out_status = info.exit_code;
+    return 1;
 }
 
 pid_t stk_process_parent(pid_t pid)

@@ -32,6 +32,9 @@ int stk_process_open(pid_t pid);
 void stk_process_kill(int pidfd); /* SIGKILL; ends stopped processes too */
 /* State letter of /proc/<pid>/stat ('R', 'S', 'D', 'T', 'Z'), 0 if gone. */
 char stk_process_state(pid_t pid);
+/* Wait status of a process that has ended and is not our child: from its zombie or, on Linux 6.15 and later, from the
+ * pidfd that was opened before. False if neither tells (its parent reaped it first, or we may not look). */
+int stk_process_ending(pid_t pid, int pidfd, int *out_status);
 /* Process id of the parent, 0 if the process is gone. */
 pid_t stk_process_parent(pid_t pid);
 /* One line of what a process is doing: state, wait channel, system call, kernel stack where permitted. For warnings. */

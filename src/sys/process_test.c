@@ -230,6 +230,51 @@ static void test_kill_ends_a_stopped_process(void **state)
     (void)close(other), (void)close(pidfd);
 }
 
+/* The child of another process: `how` is a shell command that it ends by, once it may. */
+static int ending_of_grandchild(const char *how, bool reaped)
+{
+    enum { CHILD_GO, PARENT_GO, PIDS, PIPES };
+    char script[256], text[32] = "";
+    int pipes[PIPES][2], status = -1;
+    (void)snprintf(script, sizeof script, "sh -c 'read x <&3; %s' & echo $! >&5; %s read x <&4", how,
+                   reaped ? "wait;" : "");
+    for (int i = 0; i < PIPES; i++) assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+    const char *argv[] = {"sh", "-c", script, NULL};
+    int keep[] = {pipes[CHILD_GO][0], pipes[PARENT_GO][0], pipes[PIDS][1]};
+    struct stk_spawn spawn = {.argv = argv, .keep_fds = keep, .keep_count = 3};
+    pid_t parent;
+    assert_int_equal(stk_process_spawn(&spawn, &parent, NULL, NULL), STOKER_OK);
+    assert_true(read(pipes[PIDS][0], text, sizeof text - 1) > 0);
+    pid_t child = (pid_t)strtol(text, NULL, 10);
+    int pidfd = stk_process_open(child);
+    assert_true(pidfd >= 0);
+    assert_int_equal(stk_process_ending(child, -1, &status), 0); /* it lives */
+    assert_int_equal(write(pipes[CHILD_GO][1], "\n", 1), 1);
+    struct pollfd ended = {pidfd, POLLIN, 0};
+    assert_int_equal(poll(&ended, 1, 60000), 1);
+    while (reaped && stk_process_state(child)) continue;
+    bool known = stk_process_ending(child, pidfd, &status);
+    assert_int_equal(write(pipes[PARENT_GO][1], "\n", 1), 1);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    (void)close(pidfd);
+    for (int i = 0; i < PIPES; i++) {
+        (void)close(pipes[i][0]);
+        (void)close(pipes[i][1]);
+    }
+    return known ? status : -1;
+}
+
+static void test_ending_of_another_ones_child(void **state)
+{
+    (void)state;
+    int status = ending_of_grandchild("exit 7", false);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    status = ending_of_grandchild("kill -11 $$", false);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    status = ending_of_grandchild("exit 7", true); /* only newer kernels still know */
+    assert_true(status == -1 || WEXITSTATUS(status) == 7);
+}
+
 static void test_peer_of_a_socket(void **state)
 {
     (void)state;
@@ -256,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_descriptors_are_renumbered),
         cmocka_unit_test(test_what_cannot_start_is_named),
         cmocka_unit_test(test_kill_ends_a_stopped_process),
+        cmocka_unit_test(test_ending_of_another_ones_child),
         cmocka_unit_test(test_peer_of_a_socket),
     };
     return stk_run_tests(tests);

@@ -171,6 +171,8 @@ def test_sample_that_kills_its_worker_is_an_error_not_a_hang():
 
     found = steps(DistributedDataLoader(D(deadly, 12), batch_size=2, num_workers=2))
     assert [isinstance(step, errors.StokerError) for step in found] == [False, False, True, False, False, False]
+    assert type(found[2]) is errors.WorkerError and found[2].status == "LOST"
+    assert found[2].context == "batch of samples [4, 5]" and "killed by signal 9" in found[2].message
 
 
 @pytest.mark.limit(900)

@@ -367,6 +367,7 @@ def test_errors_are_grouped_by_who_must_act():
         -30: errors.DataServerError,
         -31: errors.PeerError,
         -33: errors.PeerError,
+        -34: errors.WorkerError,
         -40: errors.InternalError,
     }
     for code, kind in groups.items():
