@@ -59,6 +59,26 @@ typedef struct stoker_range_ops {
     void *user;
 } stoker_range_ops;
 
+/** How s3://, http:// and https:// are reached. The library reads no environment: its caller does, or lets
+ * stoker_object_settings_create() apply the usual rules. Zero means the documented default. */
+typedef struct stoker_object_options {
+    uint32_t struct_size;
+    const char *access_key_id;     /**< with secret_access_key; NULL: requests are not signed */
+    const char *secret_access_key;
+    const char *session_token;
+    const char *region;            /**< NULL: us-east-1 */
+    const char *endpoint;          /**< of S3, "http[s]://host[:port]"; NULL: Amazon's of the region */
+    int path_style;                /**< bucket in the path (1) or in the host name (-1); 0: in the path with an endpoint
+                                        of one's own or a bucket that is no host name */
+    const char *ca_bundle;         /**< file of certificates to trust; NULL: the system's */
+    const char *http_proxy, *https_proxy; /**< for addresses of that scheme; NULL: none */
+    const char *no_proxy;          /**< host names, separated by commas, that are reached without */
+    uint64_t connect_timeout_ns;   /**< 0: 10 s */
+    uint64_t stall_timeout_ns;     /**< a transfer that moves next to nothing for so long has failed; 0: 30 s */
+} stoker_object_options;
+
+#define STOKER_OBJECT_OPTIONS_INIT { sizeof(stoker_object_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
 typedef struct stoker_dataset_options {
     uint32_t struct_size;
     int multimodal;                       /**< the file has one mode (int8) for each sequence */
@@ -72,9 +92,10 @@ typedef struct stoker_dataset_options {
     const char *index_cache_dir;          /**< object access: folder that PREFIX.idx is kept in */
     uint64_t block_bytes;                 /**< object access: size of a cached block; 0: 256 MiB */
     const stoker_range_ops *ranges;       /**< object access: the caller's reader; NULL: libcurl */
+    const stoker_object_options *object;  /**< object access by libcurl; NULL: unsigned, all defaults */
 } stoker_dataset_options;
 
-#define STOKER_DATASET_OPTIONS_INIT { sizeof(stoker_dataset_options), 0, STOKER_DATASET_MMAP, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define STOKER_DATASET_OPTIONS_INIT { sizeof(stoker_dataset_options), 0, STOKER_DATASET_MMAP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Open an indexed dataset for reading.
  *

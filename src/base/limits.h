@@ -53,4 +53,7 @@
 #define STK_STALL_LIMIT_NS (300 * STK_SECOND_NS)      /* a decode takes seconds, a slow store minutes */
 #define STK_HEARTBEAT_NS (1 * STK_SECOND_NS)
 
+/* Ranges of objects. */
+#define STK_URL_BYTES_MAX 8192u /* an address; servers refuse longer request lines */
+
 #endif

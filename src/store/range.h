@@ -17,19 +17,24 @@ struct stk_range;
 
 struct stk_range_retry {
     uint32_t retries;  /* tries after the first */
-    uint64_t delay_ns; /* before the first retry, then doubling */
+    uint64_t delay_ns; /* before the first retry, then doubling (objects: with chance, at most 20 s) */
 };
 
 /* "s3://", "http://", "https://" (stoker reads these itself) or "msc://" (through a caller's reader). */
 bool stk_url_is_object(const char *url);
 
+/* Where the local copy of an object lies: the folder joined with the address without its scheme, as Megatron-LM does.
+ * Gives *out_path. INVALID_ARGUMENT: no address of an object, or one that would leave the folder. */
+stoker_status stk_url_local_path(const char *folder, const char *url, char **out_path, stoker_error *err);
+
 /* Opens the file anew for each read, so that any number of ranges costs no descriptor. Nothing is opened yet. */
 stoker_status stk_range_open_path(const char *path, struct stk_range_retry retry, struct stk_range **out_range,
                                   stoker_error *err);
-/* libcurl; credentials and endpoint of S3 come from the usual AWS_ variables and files, read by the caller (see
- * store/object.h). UNSUPPORTED if stoker was built without it. */
-stoker_status stk_range_open_url(const char *url, struct stk_range_retry retry, struct stk_range **out_range,
-                                 stoker_error *err);
+/* s3://, http:// and https:// by libcurl. `options` may be NULL (unsigned, the defaults) and are copied. UNSUPPORTED if
+ * stoker was built without libcurl, INVALID_ARGUMENT for an address or options that say nothing sensible. Nothing is
+ * asked of the server yet. Only faults that may pass are tried again: broken connections, HTTP 429 and 5xx. */
+stoker_status stk_range_open_url(const char *url, const stoker_object_options *options, struct stk_range_retry retry,
+                                 struct stk_range **out_range, stoker_error *err);
 /* ops->user must live as long as the range. */
 stoker_status stk_range_open_user(const stoker_range_ops *ops, const char *url, struct stk_range **out_range,
                                   stoker_error *err);
@@ -39,7 +44,8 @@ stoker_status stk_range_open_blocks(struct stk_range *inner, uint64_t block_byte
                                     struct stk_range **out_range, stoker_error *err);
 void stk_range_close(struct stk_range *range); /* NULL allowed */
 
-/* Any thread at once. NOT_FOUND, IO, UNAVAILABLE, TIMEOUT. */
+/* Any thread at once, also in a forked child. NOT_FOUND, IO, UNAVAILABLE, TIMEOUT, PROTOCOL (the server's answer makes
+ * no sense), UNSUPPORTED (it cannot send ranges); MISMATCH: the object changed since this range was first read. */
 stoker_status stk_range_size(struct stk_range *range, uint64_t *out_size, stoker_error *err);
 /* CORRUPT: the object ends before offset + size. */
 stoker_status stk_range_read(struct stk_range *range, uint64_t offset, size_t size, void *out, stoker_error *err);
