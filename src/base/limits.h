@@ -5,6 +5,7 @@
 #ifndef STK_BASE_LIMITS_H
 #define STK_BASE_LIMITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Wire. A batch of 65,536 ids is 512 KiB; pickled keys of a Python batch may be long strings: 64 MiB is past any sane
@@ -55,5 +56,13 @@
 
 /* Ranges of objects. */
 #define STK_URL_BYTES_MAX 8192u /* an address; servers refuse longer request lines */
+#define STK_RANGE_WAYS_MAX 16u  /* requests at once for one read: one connection of S3 gives a tenth of a 10 Gbit link */
+#define STK_RANGE_PART_BYTES ((size_t)16 << 20) /* longer reads are cut; at 100 MB/s a part takes ten round trips */
+#define STK_BLOCK_BYTES_DEFAULT (UINT64_C(256) << 20) /* Megatron-LM's bin_chunk_nbytes */
+#define STK_BLOCK_BUCKETS_MAX 65536u            /* of the table of cached blocks; more blocks share buckets */
+
+/* Sample index. A sample and its extra token are counted in 32 bits by Megatron-LM. */
+#define STK_SEQUENCE_LENGTH_MAX 2147483646u
+#define STK_SPLIT_DIGITS_MAX 300u /* of one number of a split text; any finite decimal that means anything is shorter */
 
 #endif

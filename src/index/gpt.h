@@ -37,7 +37,8 @@ struct stk_gpt_plan {
     uint64_t samples;           /* M; the sample index has M + 1 rows of 2 */
 };
 
-/* Counts and types. INVALID_ARGUMENT: no tokens in the split (naming it), S = 0, more than int32 can index. */
+/* Counts and types. INVALID_ARGUMENT: no tokens in the split (naming it), S = 0, more than can be counted or indexed.
+ * CORRUPT: a length below 0. */
 stoker_status stk_gpt_plan(const struct stk_gpt_request *request, struct stk_gpt_plan *out_plan, stoker_error *err);
 
 /* Fills document[plan.documents], sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from one
@@ -45,7 +46,33 @@ stoker_status stk_gpt_plan(const struct stk_gpt_request *request, struct stk_gpt
 stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan, int32_t *out_document,
                             void *out_sample, void *out_shuffle, stoker_error *err);
 
-/* Number of samples as Megatron-LM computes it without the arrays (deferred mapping); -1 is possible for no tokens. */
+/* The parts of stk_gpt_build(), each as Megatron-LM's helper of the same purpose makes it. */
+
+/* Samples of `tokens` tokens: rounded toward zero or, with `keep_partial`, up in single precision. */
+uint64_t stk_sample_count(uint64_t tokens, uint64_t sequence_length, uint32_t extra_token, uint32_t keep_partial);
+
+/* Sequences first ... end - 1 repeated `epochs` times, shuffled; with `separate` the last copy is shuffled apart. */
+void stk_document_index_build(struct stk_mt19937 *random, uint64_t first, uint64_t end, uint64_t epochs,
+                              uint32_t separate, int32_t *out_document);
+
+struct stk_sample_walk {
+    const void *lengths; /* as in struct stk_gpt_request */
+    const int32_t *document;
+    uint64_t documents;       /* > 0 */
+    uint64_t sequence_length; /* > 0 */
+    uint32_t extra_token;
+    uint32_t wide; /* rows are int64, else int32 and refused if negative */
+    uint64_t samples;
+    const char *split;
+};
+stoker_status stk_sample_index_build(const struct stk_sample_walk *walk, void *out_sample, stoker_error *err);
+
+/* 0 ... first - 1 shuffled, then first ... total - 1 shuffled; first <= total. */
+void stk_shuffle_index_build(struct stk_mt19937 *random, uint64_t first, uint64_t total, uint32_t wide,
+                             void *out_shuffle);
+
+/* Number of samples as Megatron-LM computes it without the arrays (deferred mapping); -1 is possible for no tokens, and
+ * is the answer if the request asks for more than int64 counts. sequence_length > 0, and the split lies in the file. */
 int64_t stk_gpt_count_deferred(const struct stk_gpt_request *request);
 
 #endif
