@@ -205,17 +205,20 @@ typedef struct stoker_blend_options {
     const double *weights;  /**< [datasets], each > 0, used as they are (normalise them first); sized blends */
     uint64_t size;          /**< samples of a sized blend */
     const uint64_t *sizes;  /**< exhaustive blend: [datasets] samples of each, `weights` and `size` unused */
+    const uint64_t *limits; /**< [datasets] samples that each has: an index that is built and takes more of one is refused
+                                 (LIMIT) before it is kept; NULL: not checked */
     int defer;
     stoker_index_cache cache;
 } stoker_blend_options;
 
-#define STOKER_BLEND_OPTIONS_INIT { sizeof(stoker_blend_options), 0, 0, 0, 0, 0, { 0, 0, 0, 0, 1, 0 } }
+#define STOKER_BLEND_OPTIONS_INIT { sizeof(stoker_blend_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 1, 0 } }
 
 /** Build or load the index of a blend, with the rules of stoker_gpt_dataset_open() about caches.
  *
  * Owns:    options are borrowed. On success *out_blend is the caller's, who calls stoker_blend_index_close().
  * Threads: any.
- * Errors:  INVALID_ARGUMENT (32,767 datasets or more, a weight that is not above 0, naming it), and those of caches.
+ * Errors:  INVALID_ARGUMENT (32,767 datasets or more, a weight that is not above 0, naming it), LIMIT (more samples of a
+ *          dataset than `limits` allows, naming it), and those of caches.
  */
 STOKER_API stoker_status stoker_blend_index_open(const stoker_blend_options *options, stoker_blend_index **out_blend,
                                                  stoker_error *err);
