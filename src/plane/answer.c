@@ -15,6 +15,15 @@
 
 /* ---- failures */
 
+/* A worker's cause without the path that it begins with: the path stands in the sample's name already. */
+static struct stk_span after_path(struct stk_span cause, const char *path)
+{
+    size_t size = strlen(path);
+    const char *text = cause.data;
+    if (cause.size < size + 2 || memcmp(text, path, size) != 0 || memcmp(text + size, ": ", 2) != 0) return cause;
+    return (struct stk_span){text + size + 2, cause.size - size - 2};
+}
+
 /* Puts the sample's id and file before what its worker said: the worker knows neither batch nor policy. */
 static struct stk_span sample_text(struct stk_server *server, const struct stk_lane *lane,
                                    const struct stk_worker *worker, struct stk_span cause, char out[STK_TEXT_BYTES_MAX])
@@ -24,11 +33,13 @@ static struct stk_span sample_text(struct stk_server *server, const struct stk_l
     if (lane->kind != STK_SOURCE_PROCESS) {
         bool known = stoker_source_describe(server->sources[lane->source].source, worker->sample_id, &descriptor,
                                             NULL) == STOKER_OK;
-        if (known && descriptor.path)
+        if (known && descriptor.path) {
             used = snprintf(out, STK_TEXT_BYTES_MAX, "sample %llu ('%s'): ", (unsigned long long)worker->sample_id,
                             descriptor.path);
-        else
+            cause = after_path(cause, descriptor.path);
+        } else {
             used = snprintf(out, STK_TEXT_BYTES_MAX, "sample %llu: ", (unsigned long long)worker->sample_id);
+        }
     }
     if (used >= (int)STK_TEXT_BYTES_MAX) used = STK_TEXT_BYTES_MAX - 1;
     size_t room = STK_TEXT_BYTES_MAX - (size_t)used;
