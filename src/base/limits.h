@@ -54,6 +54,13 @@
 #define STK_STALL_LIMIT_NS (300 * STK_SECOND_NS)      /* a decode takes seconds, a slow store minutes */
 #define STK_HEARTBEAT_NS (1 * STK_SECOND_NS)
 
+/* Token data. */
+#define STK_INDEX_READ_BYTES_MAX (64u << 10) /* smaller .idx files are read: a mapping costs one of 65,530 */
+#define STK_INDEX_MAPS_MAX 57344u /* mappings of .idx and .bin files; of the usual 65,530 (vm.max_map_count) the rest is
+                                     left to the allocator, threads and libraries. Beyond, files are read */
+#define STK_TOKEN_BUFFER_BYTES (1u << 20)  /* what a builder gathers before it writes */
+#define STK_TOKEN_CHUNK_BYTES (1u << 20)   /* step in which a builder's lists grow: no copy, no doubling */
+
 /* Ranges of objects. */
 #define STK_URL_BYTES_MAX 8192u /* an address; servers refuse longer request lines */
 #define STK_RANGE_WAYS_MAX 16u  /* requests at once for one read: one connection of S3 gives a tenth of a 10 Gbit link */
