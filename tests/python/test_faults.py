@@ -218,10 +218,15 @@ def test_37_one_slow_sample_does_not_stop_the_others(tmp_path):
     assert sorted(order) == list(range(10)) and order.index(2) > order.index(4)  # sample 4 was done before 5 began
 
 
-def test_19_20_dataset_is_sent_once_and_cold_start_is_reported():
+def test_19_20_dataset_is_sent_once_and_cold_start_is_reported(tmp_path):
+    loads = tmp_path / "loads"
+
     class Heavy(torch.utils.data.Dataset):
-        def __init__(self):
-            self.paths = [f"/data/clip_{i:08d}.mp4" for i in range(300_000)]
+        def __init__(self, paths):
+            self.paths = paths
+
+        def __reduce__(self):
+            return load, (self.paths,)
 
         def __len__(self):
             return len(self.paths)
@@ -229,10 +234,19 @@ def test_19_20_dataset_is_sent_once_and_cold_start_is_reported():
         def __getitem__(self, index):
             return len(self.paths), os.getppid()
 
-    loader = DistributedDataLoader(Heavy(), batch_size=1, num_workers=4, sampler=range(40))
-    parents = {parent.item() for _, parent in loader}
-    assert len(parents) == 1  # all workers come from one template, which loaded the dataset once
-    assert loader.stats()["first_batch_s"] > 0
+    def load(paths):
+        with open(loads, "a") as file:
+            file.write("loaded\n")
+        time.sleep(2)  # as a slow import
+        return Heavy(paths)
+
+    paths = [f"/data/clip_{i:08d}.mp4" for i in range(2_000_000)]
+    loader = DistributedDataLoader(Heavy(paths), batch_size=1, num_workers=8, sampler=range(40))
+    found = list(loader)
+    assert len({parent.item() for _, parent in found}) == 1  # all workers come from one template
+    assert loads.read_text() == "loaded\n"  # which loaded the dataset once
+    assert {count.item() for count, _ in found} == {2_000_000}
+    assert loader.stats()["first_batch_s"] > 2
 
 
 def test_15_ctrl_c_ends_at_once(runtime):
