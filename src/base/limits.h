@@ -47,6 +47,12 @@
 #define STK_MEMORY_MARGIN_BYTES (64u << 20)   /* left free on the machine and in the cgroup (rule A3) */
 #define STK_MAX_BYTES_DEFAULT (UINT64_C(2) << 30)
 
+/* Saved index arrays. A blend of 32,766 datasets has 98,298 of them, a process may have 65,530 mappings: those up to 64
+ * KiB are read into memory, and those up to 64 MiB when STK_INDEX_MAPS_MAX mappings are in use. */
+#define STK_NPY_READ_BYTES_MAX ((size_t)64 << 10)
+#define STK_NPY_FALLBACK_BYTES_MAX ((size_t)64 << 20)
+#define STK_BLEND_DATASETS_MAX 32766u /* dataset_index is int16, as in Megatron-LM */
+
 /* Time. */
 #define STK_SECOND_NS UINT64_C(1000000000)
 #define STK_CONNECT_TIMEOUT_NS (10 * STK_SECOND_NS)   /* rule B7 */
@@ -63,6 +69,10 @@
 
 /* Ranges of objects. */
 #define STK_URL_BYTES_MAX 8192u /* an address; servers refuse longer request lines */
+#define STK_HTTP_HEAD_BYTES_MAX 32768u /* a request's head with a session token; servers take 8 to 64 KiB */
+#define STK_HTTP_TEXT_BYTES_MAX 256u   /* an ETag or a date of an answer; longer ones count as absent */
+#define STK_WHOLE_BYTES_MAX (UINT64_C(64) << 20) /* what is read and dropped of a server that ignores ranges */
+#define STK_PROFILE_BYTES_MAX (1u << 20) /* a file of credentials or profiles */
 #define STK_RANGE_WAYS_MAX 16u  /* requests at once for one read: one connection of S3 gives a tenth of a 10 Gbit link */
 #define STK_RANGE_PART_BYTES ((size_t)16 << 20) /* longer reads are cut; at 100 MB/s a part takes ten round trips */
 #define STK_BLOCK_BYTES_DEFAULT (UINT64_C(256) << 20) /* Megatron-LM's bin_chunk_nbytes */
