@@ -3,9 +3,10 @@
  * The extension module stoker._core: module set-up, errors, and what is about the process itself.
  *
  * Sources: _core_media.c (probe, frames, sources), _core_loader.c (client, loader, batch, leaf), _core_worker.c
- * (channels of templates and workers).
+ * (channels of templates and workers), _core_tokens.c (token files).
  */
 #include "_core.h"
+#include "_core_tokens.h"
 
 #include <errno.h>
 #include <math.h>
@@ -164,7 +165,8 @@ PyMODINIT_FUNC PyInit__core(void)
     if (module == NULL) {
         return NULL;
     }
-    if (core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0) {
+    if (core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0 ||
+        core_tokens_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -73,6 +73,10 @@
 #define STK_HTTP_TEXT_BYTES_MAX 256u   /* an ETag or a date of an answer; longer ones count as absent */
 #define STK_WHOLE_BYTES_MAX (UINT64_C(64) << 20) /* what is read and dropped of a server that ignores ranges */
 #define STK_PROFILE_BYTES_MAX (1u << 20) /* a file of credentials or profiles */
+#define STK_OBJECT_STALL_NS (30 * STK_SECOND_NS)     /* S3 answers within seconds, also when it is busy */
+#define STK_OBJECT_RETRIES 3
+#define STK_OBJECT_DELAY_NS (STK_SECOND_NS / 5)
+#define STK_OBJECT_DELAY_NS_MAX (20 * STK_SECOND_NS) /* as Amazon's tools */
 #define STK_RANGE_WAYS_MAX 16u  /* requests at once for one read: one connection of S3 gives a tenth of a 10 Gbit link */
 #define STK_RANGE_PART_BYTES ((size_t)16 << 20) /* longer reads are cut; at 100 MB/s a part takes ten round trips */
 #define STK_BLOCK_BYTES_DEFAULT (UINT64_C(256) << 20) /* Megatron-LM's bin_chunk_nbytes */
@@ -81,5 +85,11 @@
 /* Sample index. A sample and its extra token are counted in 32 bits by Megatron-LM. */
 #define STK_SEQUENCE_LENGTH_MAX 2147483646u
 #define STK_SPLIT_DIGITS_MAX 300u /* of one number of a split text; any finite decimal that means anything is shorter */
+
+/* Text. */
+#define STK_JSON_LINE_BYTES_MAX (1u << 30) /* one line; whole books are a few MB */
+#define STK_JSON_DEPTH_MAX 4096u           /* objects and lists within one another; json.loads() gives up near 1,000 */
+#define STK_JSON_KEYS_MAX 64u
+#define STK_PIECES_MAX 0x7ffffff0u /* pieces are numbered in 31 bits */
 
 #endif
