@@ -9,6 +9,7 @@
 #include <stoker/loader.h>
 #include <stoker/media.h>
 #include <stoker/service.h>
+#include <stoker/text.h>
 #include <stoker/worker.h>
 
 #define STOKER_VERSION_MAJOR 0

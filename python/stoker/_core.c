@@ -6,6 +6,7 @@
  * (channels of templates and workers), _core_tokens.c (token files).
  */
 #include "_core.h"
+#include "_core_text.h"
 #include "_core_tokens.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ PyMODINIT_FUNC PyInit__core(void)
     if (module == NULL) {
         return NULL;
     }
-    if (core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0 ||
+    if (core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0 || core_text_init(module) < 0 ||
         core_tokens_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
