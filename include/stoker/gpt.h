@@ -165,7 +165,8 @@ typedef struct stoker_gpt_form {
 
 #define STOKER_GPT_FORM_INIT { sizeof(stoker_gpt_form), -1, 0, 0, 0, 0, 0, 0 }
 
-/** Destination of one item; S is sequence_length. NULL members are not wanted. */
+/** Destination of one item; S is sequence_length. NULL members are not wanted, but tokens must be given, and cu_seqlens
+ * with `documents`. */
 typedef struct stoker_gpt_item {
     int64_t *tokens;       /**< [S] */
     int64_t *labels;       /**< [S] */
@@ -232,6 +233,14 @@ STOKER_API stoker_status stoker_blend_index_open(const stoker_blend_options *opt
  */
 STOKER_API stoker_status stoker_blend_index_arrays(stoker_blend_index *blend, stoker_index_array *out_dataset,
                                                    stoker_index_array *out_sample, int *out_built, stoker_error *err);
+
+/** How many samples the blend takes of each dataset; maps what was deferred.
+ *
+ * Owns:    `out_counts` has one entry for each dataset.
+ * Threads: any.
+ * Errors:  CORRUPT (a number in dataset_index that is no dataset), NO_MEMORY, and those of caches.
+ */
+STOKER_API stoker_status stoker_blend_index_counts(stoker_blend_index *blend, uint64_t *out_counts, stoker_error *err);
 
 /** Free a blend. NULL is allowed.
  *

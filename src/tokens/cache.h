@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Saved index arrays: FOLDER/STEM-NAME.npy and FOLDER/STEM-description.txt, built by one of any number of processes.
+ *
+ * Whoever finds the set whole loads it and writes nothing. Whoever does not takes the lock FOLDER/.STEM.lock, looks
+ * again, and builds straight into files that appear one by one, whole, under their names. The lock ends with its
+ * holder, so a builder that is killed leaves the work to the next in line. On a file system without locks several may
+ * build at once: they publish the same bytes.
+ *
+ * Docs: docs/reference/token-index.md.
+ */
+#ifndef STK_TOKENS_CACHE_H
+#define STK_TOKENS_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <stoker/error.h>
+#include <stoker/gpt.h>
+
+#include "tokens/npy.h"
+
+#define STK_CACHE_ARRAYS_MAX 3u
+
+/* What a set holds, and how it is made. */
+struct stk_cache_plan {
+    uint32_t count;
+    bool known; /* shapes are known; else only names and columns are */
+    struct {
+        const char *name; /* "document_index" */
+        stoker_index_dtype dtype;
+        uint64_t rows;
+        uint32_t columns;
+    } arrays[STK_CACHE_ARRAYS_MAX];
+    void *user;
+    /* Fills the arrays, which are zeroed memory of the planned sizes. */
+    stoker_status (*build)(void *user, void *const *out_data, stoker_error *err);
+    /* Whether loaded arrays fit each other (and the plan): CORRUPT if not. NULL allowed. */
+    stoker_status (*check)(void *user, const struct stk_npy *arrays, stoker_error *err);
+};
+
+/* Loads the set, or builds it if it is missing or damaged and that is allowed; cache->folder NULL: builds in memory.
+ * Gives plan->count arrays, each to be closed. *out_built: they were made now. */
+stoker_status stk_cache_open(const stoker_index_cache *cache, const struct stk_cache_plan *plan, struct stk_npy *out,
+                             bool *out_built, stoker_error *err);
+
+/* "FOLDER/STEM-NAME.npy" on the heap; NULL without memory. */
+char *stk_cache_path(const stoker_index_cache *cache, const char *name);
+
+/* A copy with texts of its own; NO_MEMORY. */
+stoker_status stk_cache_copy(const stoker_index_cache *cache, stoker_index_cache *out, stoker_error *err);
+void stk_cache_drop(stoker_index_cache *copy);
+
+#endif
