@@ -20,13 +20,13 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "sys/clock.h"
+#include "sys/thread.h"
 
 /* Linux moves at most 2 GiB a call. */
 #define WRITE_BYTES_MAX ((size_t)1 << 30)
@@ -311,6 +311,21 @@ static int try_lock(const char *path, struct stk_file_lock *lock)
     return 0;
 }
 
+/* Nothing signals the condition: it is how this folder waits until a time. Early ends of the wait are as good. */
+static void let_pass(uint64_t pause_ns)
+{
+    struct stk_mutex *mutex = NULL;
+    struct stk_condition *condition = NULL;
+    if (stk_mutex_create(UINT32_MAX, &mutex, NULL) == STOKER_OK &&
+        stk_condition_create(&condition, NULL) == STOKER_OK) {
+        stk_mutex_lock(mutex);
+        (void)stk_condition_wait(condition, mutex, stk_clock_now_ns() + pause_ns);
+        stk_mutex_unlock(mutex);
+    }
+    if (condition) stk_condition_destroy(condition);
+    stk_mutex_destroy(mutex);
+}
+
 stoker_status stk_file_lock_acquire(const char *path, uint64_t wait_ns, struct stk_file_lock **out_lock,
                                     stoker_error *err)
 {
@@ -336,9 +351,7 @@ stoker_status stk_file_lock_acquire(const char *path, uint64_t wait_ns, struct s
         }
         /* Polling, because a blocking request can neither be given a time limit nor wait for a thread of ours. */
         uint64_t rest = wait_ns - waited;
-        uint64_t sleep_ns = pause < rest ? pause : rest;
-        struct timespec time = {(time_t)(sleep_ns / STK_SECOND_NS), (long)(sleep_ns % STK_SECOND_NS)};
-        (void)nanosleep(&time, NULL); /* woken early it tries early */
+        let_pass(pause < rest ? pause : rest);
         pause = pause * 2 < POLL_LAST_NS ? pause * 2 : POLL_LAST_NS;
     }
 }
