@@ -74,10 +74,105 @@ typedef struct stoker_object_options {
     const char *http_proxy, *https_proxy; /**< for addresses of that scheme; NULL: none */
     const char *no_proxy;          /**< host names, separated by commas, that are reached without */
     uint64_t connect_timeout_ns;   /**< 0: 10 s */
-    uint64_t stall_timeout_ns;     /**< a transfer that moves next to nothing for so long has failed; 0: 30 s */
+    uint64_t stall_timeout_ns;     /**< a transfer that moves next to nothing for so long has failed; 0: 30 s; counted
+                                        in whole seconds */
+    int retries;                   /**< of stoker_object_*(), where a dataset has its own: tries after a failed one; 0: 3;
+                                        negative: none */
+    uint64_t retry_delay_ns;       /**< before the first of them, then doubling; 0: 0.2 s */
 } stoker_object_options;
 
-#define STOKER_OBJECT_OPTIONS_INIT { sizeof(stoker_object_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define STOKER_OBJECT_OPTIONS_INIT { sizeof(stoker_object_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Options of object storage with the text that they point to. */
+typedef struct stoker_object_settings stoker_object_settings;
+
+/** Value of a variable of an environment, or NULL. The text is borrowed until the next call. */
+typedef const char *(*stoker_environment_fn)(void *user, const char *name);
+
+/** Options by the usual rules of Amazon's tools, from an environment that the caller reads: AWS_ACCESS_KEY_ID with
+ * AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, AWS_REGION or AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 or
+ * AWS_ENDPOINT_URL, AWS_CA_BUNDLE or SSL_CERT_FILE; what they lack, from the profile AWS_PROFILE ("default") of
+ * AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE (HOME/.aws/credentials and config); http_proxy, https_proxy,
+ * all_proxy and no_proxy (the last three in capitals, too); STOKER_OBJECT_CONNECT_TIMEOUT_MS and
+ * STOKER_OBJECT_STALL_TIMEOUT_MS.
+ *
+ * Owns:    `get` is called during the call only. On success *out_settings is the caller's, who calls
+ *          stoker_object_settings_destroy().
+ * Threads: any.
+ * Errors:  INVALID_ARGUMENT (half a pair of keys, no number), NOT_FOUND (no such profile), UNSUPPORTED (a profile whose
+ *          keys come from a service), CORRUPT (a file, naming the line), IO, LIMIT, NO_MEMORY. No message holds a key.
+ */
+STOKER_API stoker_status stoker_object_settings_create(stoker_environment_fn get, void *user,
+                                                       stoker_object_settings **out_settings, stoker_error *err);
+
+/** The options.
+ *
+ * Owns:    the result and its text are the settings'.
+ * Threads: any.
+ * Errors:  none.
+ */
+STOKER_API const stoker_object_options *stoker_object_settings_options(const stoker_object_settings *settings);
+
+/** Free settings; keys are overwritten. NULL is allowed.
+ *
+ * Owns:    takes `settings`.
+ * Threads: one at a time.
+ * Errors:  none.
+ */
+STOKER_API void stoker_object_settings_destroy(stoker_object_settings *settings);
+
+/** One object in storage, read by range. */
+typedef struct stoker_object stoker_object;
+
+/** Open an object. Nothing is asked of the server yet.
+ *
+ * Owns:    `url` and `options` (NULL: defaults) are copied. On success *out_object is the caller's, who calls
+ *          stoker_object_close().
+ * Threads: any.
+ * Errors:  INVALID_ARGUMENT (address or options), UNSUPPORTED (built without libcurl), LIMIT, NO_MEMORY.
+ */
+STOKER_API stoker_status stoker_object_open(const char *url, const stoker_object_options *options,
+                                            stoker_object **out_object, stoker_error *err);
+
+/** Close an object. NULL is allowed.
+ *
+ * Owns:    takes `object`.
+ * Threads: one at a time.
+ * Errors:  none.
+ */
+STOKER_API void stoker_object_close(stoker_object *object);
+
+/** Size in bytes.
+ *
+ * Owns:    nothing.
+ * Threads: any at once, also in a forked child.
+ * Errors:  NOT_FOUND, IO (access refused, certificates), UNAVAILABLE and TIMEOUT (after the tries), PROTOCOL,
+ *          UNSUPPORTED, MISMATCH (it changed since it was first looked at).
+ */
+STOKER_API stoker_status stoker_object_size(stoker_object *object, uint64_t *out_size, stoker_error *err);
+
+/** Where the bytes lie that stoker_object_read() copies. */
+typedef struct stoker_object_range {
+    uint64_t offset;
+    size_t size;
+} stoker_object_range;
+
+/** Read exactly the bytes of a range; long ones by several requests at once.
+ *
+ * Owns:    `out` has room for range.size bytes.
+ * Threads: as stoker_object_size().
+ * Errors:  as stoker_object_size(); CORRUPT (the object ends before).
+ */
+STOKER_API stoker_status stoker_object_read(stoker_object *object, stoker_object_range range, void *out,
+                                            stoker_error *err);
+
+/** Copy an object to a file, which appears when it is complete; folders are made.
+ *
+ * Owns:    `path` is borrowed.
+ * Threads: as stoker_object_size().
+ * Errors:  as stoker_object_size(); NO_SPACE, IO.
+ */
+STOKER_API stoker_status stoker_object_download(stoker_object *object, const char *path, stoker_error *err);
 
 typedef struct stoker_dataset_options {
     uint32_t struct_size;

@@ -92,4 +92,16 @@
 #define STK_JSON_KEYS_MAX 64u
 #define STK_PIECES_MAX 0x7ffffff0u /* pieces are numbered in 31 bits */
 
+/* Images. Pillow refuses more pixels too; a form may ask for up to 2^30, which is 4 GiB with alpha. */
+#define STK_IMAGE_PIXELS_MAX 178956970u
+#define STK_IMAGE_PIXELS_LARGEST (1u << 30)
+#define STK_IMAGE_BYTES_MAX (UINT64_C(1) << 30) /* of a file, which is read whole */
+#define STK_IMAGE_SCALED_MAX (1u << 24) /* the long side before the crop: a line of pixels is no picture */
+
+/* Packing. Ids are uint32_t; a global batch of 16 million samples is beyond any. cu_seqlens are int32, and the sum of L * L
+ * then fits in 64 bits. */
+#define STK_PACK_SAMPLES_MAX (1u << 24)
+#define STK_PACK_TOKENS_MAX UINT64_C(0x7fffffff)
+#define STK_PACK_RANKS_MAX (1u << 20)
+
 #endif

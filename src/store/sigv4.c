@@ -38,7 +38,7 @@ static void append(struct text *text, const char *part)
 }
 
 /* The compiler may not drop it: the buffer is looked at through a volatile pointer. */
-static void wipe(void *data, size_t size)
+void stk_wipe(void *data, size_t size)
 {
     volatile unsigned char *bytes = data;
     while (size-- > 0) bytes[size] = 0;
@@ -58,8 +58,8 @@ static void hmac(const void *key, size_t key_size, const char *text, uint8_t out
     memcpy(inner + HMAC_BLOCK_BYTES, text, size);
     stk_sha256(inner, HMAC_BLOCK_BYTES + size, outer + HMAC_BLOCK_BYTES);
     stk_sha256(outer, sizeof outer, out);
-    wipe(inner, sizeof inner);
-    wipe(outer, sizeof outer);
+    stk_wipe(inner, sizeof inner);
+    stk_wipe(outer, sizeof outer);
 }
 
 static void derive_key(const struct stk_sigv4_key *key, const char *day, uint8_t out[DIGEST_BYTES])
@@ -78,8 +78,8 @@ static void derive_key(const struct stk_sigv4_key *key, const char *day, uint8_t
     hmac(out, DIGEST_BYTES, key->region, out);
     hmac(out, DIGEST_BYTES, "s3", out);
     hmac(out, DIGEST_BYTES, "aws4_request", out);
-    wipe(secret, sizeof secret);
-    wipe(start, sizeof start);
+    stk_wipe(secret, sizeof secret);
+    stk_wipe(start, sizeof start);
 }
 
 void stk_sigv4_date(int64_t unix_seconds, char out[STK_SIGV4_DATE_BYTES])
@@ -139,7 +139,7 @@ stoker_status stk_sigv4_sign(const struct stk_sigv4_key *key, const struct stk_s
     if (!canonical.data) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to sign a request");
     append_canonical(&canonical, request);
     stk_sha256_hex(canonical.data, canonical.used, digest);
-    wipe(canonical.data, canonical.used);
+    stk_wipe(canonical.data, canonical.used);
     free(canonical.data);
     if (canonical.full)
         return stk_fail(err, STOKER_ERR_LIMIT, "a request of more than %u bytes is to be signed",
@@ -149,7 +149,7 @@ stoker_status stk_sigv4_sign(const struct stk_sigv4_key *key, const struct stk_s
     if (size >= (int)sizeof to_sign) return stk_fail(err, STOKER_ERR_LIMIT, "the region of S3 is too long");
     derive_key(key, day, signing);
     hmac(signing, sizeof signing, to_sign, mac);
-    wipe(signing, sizeof signing);
+    stk_wipe(signing, sizeof signing);
     hex(mac, sizeof mac, signature);
 
     struct text line = {.data = out, .size = STK_SIGV4_AUTHORIZATION_BYTES};

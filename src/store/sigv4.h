@@ -43,4 +43,7 @@ stoker_status stk_sigv4_sign(const struct stk_sigv4_key *key, const struct stk_s
                              const char date[STK_SIGV4_DATE_BYTES], char out[STK_SIGV4_AUTHORIZATION_BYTES],
                              stoker_error *err);
 
+/* Overwrites what was secret, also where nothing reads it afterwards. */
+void stk_wipe(void *data, size_t size);
+
 #endif
