@@ -7,6 +7,7 @@
  */
 #include "_core.h"
 #include "_core_text.h"
+#include "_core_gpt.h"
 #include "_core_tokens.h"
 
 #include <errno.h>
@@ -167,7 +168,7 @@ PyMODINIT_FUNC PyInit__core(void)
         return NULL;
     }
     if (core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0 || core_text_init(module) < 0 ||
-        core_tokens_init(module) < 0) {
+        core_tokens_init(module) < 0 || core_gpt_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -155,3 +155,74 @@ class IndexedFile:
     def read(self, sequence: int, first: int, count: int, out: Buffer) -> None: ...
     def verify(self) -> None: ...
     def close(self) -> None: ...
+
+# Samples of token files.
+
+class IndexView(Buffer): ...
+class ItemBlock(Buffer): ...
+
+class GptDataset:
+    def __init__(
+        self,
+        file: IndexedFile | None,
+        *,
+        mock: tuple[int, int] | None = None,
+        seed: int = 0,
+        sequence_length: int = ...,
+        samples: int | None = None,
+        first: int = 0,
+        end: int | None = None,
+        split: str = "train",
+        extra_token: bool = True,
+        keep_partial: bool = False,
+        defer: bool = False,
+        folder: str | PathLike[str] | None = None,
+        stem: str = "",
+        description: str = "",
+        assume_hit: bool = False,
+        may_build: bool = True,
+        wait_s: float = 0.0,
+    ) -> None: ...
+    def count(self) -> int: ...
+    def prepare(self) -> None: ...
+    def arrays(self) -> dict[str, tuple[IndexView, str, tuple[int, ...]]]: ...
+    def text(self, index: int) -> tuple[bytes, bytes, bytes]: ...
+    def set_form(
+        self,
+        *,
+        pad: int = -1,
+        eod: int = 0,
+        reset_position_ids: bool = False,
+        reset_attention_mask: bool = False,
+        eod_mask_loss: bool = False,
+        attention_mask: bool = False,
+        position_ids: bool = True,
+        documents: bool = False,
+    ) -> None: ...
+    def layout(self) -> dict[str, tuple[int, str, tuple[int, ...]]]: ...
+    def item(self, index: int | None) -> ItemBlock: ...
+    def batch(self, indices: Sequence[int] | Buffer, out: Mapping[str, Buffer]) -> None: ...
+
+class BlendIndex:
+    def __init__(
+        self,
+        weights: Sequence[float] | None = None,
+        size: int | None = None,
+        sizes: Sequence[int] | None = None,
+        *,
+        limits: Sequence[int] | None = None,
+        folder: str | PathLike[str] | None = None,
+        stem: str = "",
+        description: str = "",
+        assume_hit: bool = False,
+        may_build: bool = True,
+        defer: bool = False,
+        wait_s: float = 0.0,
+    ) -> None: ...
+    @property
+    def built(self) -> bool: ...
+    def arrays(self) -> dict[str, tuple[IndexView, str, tuple[int, ...]]]: ...
+    def counts(self) -> list[int]: ...
+
+def weights_normalize(weights: Sequence[float]) -> list[float]: ...
+def shuffled_range(seed: int, count: int, dtype: str) -> bytearray: ...

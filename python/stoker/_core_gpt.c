@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of token files for Python: GptDataset, and the blocks that its items are (ItemBlock). Blends are in
+ * _core_blend.c.
+ *
+ * An item is one block of memory, because the members of an item are cut from it in Python faster than they could be made
+ * here one by one. Blocks of a dataset are used again when the item is gone: an allocation of their size goes to the system
+ * each time, and its pages would cost more than the item.
+ */
+#include "_core_gpt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "_core_tokens.h"
+
+enum { MEMBERS = 7, RESTING_MAX = 8, ALIGNMENT = 64, PARTS_FIRST = 64 };
+
+enum member { TOKENS, LABELS, ATTENTION_MASK, LOSS_MASK, POSITION_IDS, CU_SEQLENS, MAX_SEQLEN };
+
+static const struct {
+    const char *name, *dtype;
+    size_t item_bytes;
+} members[MEMBERS] = {
+    {"tokens", "<i8", 8},       {"labels", "<i8", 8},     {"attention_mask", "|b1", 1}, {"loss_mask", "<f4", 4},
+    {"position_ids", "<i8", 8}, {"cu_seqlens", "<i4", 4}, {"max_seqlen", "<i4", 4},
+};
+
+struct gpt_object {
+    PyObject_HEAD stoker_gpt_dataset *gpt; /* NULL: construction failed */
+    PyObject *file;                        /* IndexedFile, or NULL */
+    uint64_t length;                       /* S */
+    stoker_gpt_form form;
+    int wanted[MEMBERS];
+    size_t offset[MEMBERS], size; /* of a block */
+    int has_form;
+    void *resting[RESTING_MAX]; /* of this size */
+    int resting_count;
+};
+
+struct block_object {
+    PyObject_HEAD struct gpt_object *owner;
+    void *data;
+    size_t size;
+};
+
+struct array_object {
+    PyObject_HEAD PyObject *owner;
+    const void *data;
+    Py_ssize_t size;
+};
+
+static PyTypeObject *gpt_type, *block_type, *array_type;
+
+/* ------------------------------------------------------------------------------------------------------------- shared */
+
+int core_optional_path(PyObject *object, void *out)
+{
+    if (object == Py_None) {
+        return 1;
+    }
+    return PyUnicode_FSConverter(object, out);
+}
+
+void core_index_cache_fill(struct core_index_cache *arguments)
+{
+    arguments->cache = (stoker_index_cache){
+        .folder = arguments->folder != NULL ? PyBytes_AsString(arguments->folder) : NULL,
+        .stem = arguments->stem,
+        .description = arguments->description,
+        .assume_hit = arguments->assume_hit,
+        .may_build = arguments->may_build,
+        .wait_ns = arguments->wait_s > 0.0 && arguments->wait_s < 9.0e9 ? (uint64_t)(arguments->wait_s * 1.0e9) : 0,
+    };
+}
+
+static size_t dtype_size(stoker_index_dtype dtype)
+{
+    return dtype == STOKER_INDEX_INT16 ? 2 : dtype == STOKER_INDEX_INT64 ? 8 : 4;
+}
+
+static const char *dtype_text(stoker_index_dtype dtype)
+{
+    switch (dtype) {
+    case STOKER_INDEX_INT16: return "<i2";
+    case STOKER_INDEX_INT32: return "<i4";
+    case STOKER_INDEX_UINT32: return "<u4";
+    default: return "<i8";
+    }
+}
+
+PyObject *core_index_array(PyObject *owner, const stoker_index_array *array)
+{
+    struct array_object *view =
+        (struct array_object *)((allocfunc)PyType_GetSlot(array_type, Py_tp_alloc))(array_type, 0);
+    if (view == NULL) {
+        return NULL;
+    }
+    view->owner = Py_NewRef(owner);
+    view->data = array->data;
+    view->size = (Py_ssize_t)(array->rows * array->columns * dtype_size(array->dtype));
+    const char *text = dtype_text(array->dtype);
+    if (array->columns == 1) {
+        return Py_BuildValue("(Ns(K))", view, text, (unsigned long long)array->rows);
+    }
+    return Py_BuildValue("(Ns(KI))", view, text, (unsigned long long)array->rows, array->columns);
+}
+
+static int array_buffer(PyObject *self, Py_buffer *out, int flags)
+{
+    struct array_object *view = (struct array_object *)self;
+    return PyBuffer_FillInfo(out, self, (void *)(uintptr_t)view->data, view->size, 1, flags);
+}
+
+static void array_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((struct array_object *)self)->owner);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot array_slots[] = {
+    {Py_tp_dealloc, array_dealloc},
+    {Py_bf_getbuffer, array_buffer},
+    {0, NULL},
+};
+
+static PyType_Spec array_spec = {
+    .name = "stoker._core.IndexView",
+    .basicsize = sizeof(struct array_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = array_slots,
+};
+
+/* 1: copied; 0: not such a buffer; -1 with an exception set. */
+static int copy_buffer(PyObject *object, int64_t **out, size_t *out_count)
+{
+    Py_buffer buffer;
+    int good = 0;
+    if (!PyObject_CheckBuffer(object)) {
+        return 0;
+    }
+    if (PyObject_GetBuffer(object, &buffer, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (buffer.itemsize == 8 && buffer.format != NULL && strchr("lqLQ", buffer.format[0]) != NULL && buffer.ndim == 1) {
+        *out = PyMem_Malloc((size_t)buffer.len + 8);
+        *out_count = (size_t)buffer.len / 8;
+        if (*out == NULL) {
+            PyErr_NoMemory();
+            good = -1;
+        } else {
+            memcpy(*out, buffer.buf, (size_t)buffer.len);
+            good = 1;
+        }
+    }
+    PyBuffer_Release(&buffer);
+    return good;
+}
+
+int64_t *core_int64_array(PyObject *sequence, size_t *out_count)
+{
+    int64_t *values = NULL;
+    int copied = copy_buffer(sequence, &values, out_count);
+    if (copied != 0) {
+        return values;
+    }
+    Py_ssize_t count = PySequence_Size(sequence);
+    if (count < 0) {
+        return NULL;
+    }
+    values = PyMem_Calloc((size_t)count + 1, sizeof *values);
+    if (values == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        PyObject *number = item != NULL ? PyNumber_Index(item) : NULL;
+        Py_XDECREF(item);
+        values[i] = number != NULL ? PyLong_AsLongLong(number) : 0;
+        Py_XDECREF(number);
+        if (PyErr_Occurred() != NULL) {
+            PyMem_Free(values);
+            return NULL;
+        }
+    }
+    *out_count = (size_t)count;
+    return values;
+}
+
+/* ------------------------------------------------------------------------------------------------------- construction */
+
+stoker_gpt_dataset *core_gpt_handle(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, gpt_type)) {
+        PyErr_SetString(PyExc_TypeError, "expected a stoker._core.GptDataset");
+        return NULL;
+    }
+    return ((struct gpt_object *)object)->gpt;
+}
+
+struct gpt_arguments {
+    PyObject *file, *mock, *samples, *end; /* borrowed */
+    struct core_index_cache where;
+    unsigned long long seed, length, first;
+    int extra_token;
+    int64_t vocabulary, eod;
+};
+
+/* None is UINT64_MAX. */
+static int optional_count(PyObject *object, uint64_t *out)
+{
+    *out = UINT64_MAX;
+    if (object == Py_None) {
+        return 0;
+    }
+    PyObject *number = PyNumber_Index(object);
+    unsigned long long value = number != NULL ? PyLong_AsUnsignedLongLong(number) : 0;
+    Py_XDECREF(number);
+    if (PyErr_Occurred() != NULL) {
+        return -1;
+    }
+    *out = value;
+    return 0;
+}
+
+static int parse(PyObject *args, PyObject *kwargs, struct gpt_arguments *a, stoker_gpt_options *options)
+{
+    static char *names[] = {"file", "mock",        "seed",        "sequence_length", "samples", "first",
+                            "end",  "split",       "extra_token", "keep_partial",    "defer",   "folder",
+                            "stem", "description", "assume_hit",  "may_build",       "wait_s",  NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OKKOKOspppO&ssppd", names, &a->file, &a->mock, &a->seed,
+                                     &a->length, &a->samples, &a->first, &a->end, &options->split, &a->extra_token,
+                                     &options->keep_partial, &a->where.defer, core_optional_path, &a->where.folder,
+                                     &a->where.stem, &a->where.description, &a->where.assume_hit, &a->where.may_build,
+                                     &a->where.wait_s)) {
+        return -1;
+    }
+    if (a->seed > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "Seed must be between 0 and 2**32 - 1");
+        return -1;
+    }
+    long long vocabulary = 0, eod = 0;
+    if (a->mock != Py_None && !PyArg_ParseTuple(a->mock, "LL", &vocabulary, &eod)) {
+        return -1;
+    }
+    if ((a->mock == Py_None) == (a->file == Py_None)) {
+        PyErr_SetString(PyExc_TypeError, "either an IndexedFile or mock=(vocabulary, eod) is needed");
+        return -1;
+    }
+    a->vocabulary = vocabulary;
+    a->eod = eod;
+    options->random_seed = (uint32_t)a->seed;
+    options->sequence_length = a->length;
+    options->first_sequence = a->first;
+    options->no_extra_token = !a->extra_token;
+    options->defer = a->where.defer;
+    core_index_cache_fill(&a->where);
+    options->cache = a->where.cache;
+    return optional_count(a->samples, &options->samples) < 0 ? -1 : optional_count(a->end, &options->end_sequence);
+}
+
+static stoker_status open_it(struct gpt_object *self, const struct gpt_arguments *a, stoker_dataset *dataset,
+                             const stoker_gpt_options *options, stoker_error *err)
+{
+    if (dataset != NULL) {
+        return stoker_gpt_dataset_open(dataset, options, &self->gpt, err);
+    }
+    return stoker_gpt_dataset_open_mock(a->vocabulary, a->eod, options, &self->gpt, err);
+}
+
+static PyObject *gpt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct gpt_arguments a = {.file = Py_None,
+                              .mock = Py_None,
+                              .samples = Py_None,
+                              .end = Py_None,
+                              .extra_token = 1,
+                              .where = {.stem = "", .description = "", .may_build = 1}};
+    stoker_gpt_options options = STOKER_GPT_OPTIONS_INIT;
+    struct gpt_object *self = NULL;
+    stoker_dataset *dataset = NULL;
+    options.split = "train";
+    if (parse(args, kwargs, &a, &options) < 0) {
+        goto done;
+    }
+    if (a.file != Py_None && (dataset = core_tokens_handle(a.file)) == NULL) {
+        goto done;
+    }
+    self = (struct gpt_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL) {
+        goto done;
+    }
+    self->file = a.file != Py_None ? Py_NewRef(a.file) : NULL;
+    self->length = options.sequence_length;
+    stoker_error err = {0};
+    stoker_status status;
+    if (dataset != NULL) {
+        (void)stoker_dataset_ref(dataset); /* another thread may close the file meanwhile */
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = open_it(self, &a, dataset, &options, &err);
+    Py_END_ALLOW_THREADS
+    stoker_dataset_close(dataset);
+    if (status < 0) {
+        core_raise(status, &err, NULL, 0);
+        Py_CLEAR(self);
+    }
+done:
+    Py_XDECREF(a.where.folder);
+    return (PyObject *)self;
+}
+
+static void forget_blocks(struct gpt_object *self)
+{
+    while (self->resting_count > 0) {
+        free(self->resting[--self->resting_count]);
+    }
+}
+
+static void gpt_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    struct gpt_object *self = (struct gpt_object *)object;
+    forget_blocks(self);
+    stoker_gpt_dataset_close(self->gpt);
+    Py_XDECREF(self->file);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- index */
+
+static PyObject *gpt_count(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(stoker_gpt_dataset_count(((struct gpt_object *)self)->gpt));
+}
+
+static PyObject *gpt_prepare(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    stoker_error err = {0};
+    stoker_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_gpt_dataset_prepare(((struct gpt_object *)self)->gpt, &err);
+    Py_END_ALLOW_THREADS
+    return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
+}
+
+static PyObject *gpt_arrays(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    stoker_index_array document, sample, shuffle;
+    stoker_error err = {0};
+    stoker_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_gpt_dataset_arrays(((struct gpt_object *)self)->gpt, &document, &sample, &shuffle, &err);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
+        return core_raise(status, &err, NULL, 0);
+    }
+    return Py_BuildValue("{s:N,s:N,s:N}", "document_index", core_index_array(self, &document), "sample_index",
+                         core_index_array(self, &sample), "shuffle_index", core_index_array(self, &shuffle));
+}
+
+static PyObject *gpt_text(PyObject *object, PyObject *args)
+{
+    struct gpt_object *self = (struct gpt_object *)object;
+    unsigned long long index;
+    if (!PyArg_ParseTuple(args, "K", &index)) {
+        return NULL;
+    }
+    stoker_gpt_text text = {.part_max = PARTS_FIRST};
+    stoker_error err = {0};
+    PyObject *result = NULL;
+    for (;;) {
+        text.text = PyMem_Malloc((size_t)(self->length + 1) * sizeof *text.text);
+        text.documents = PyMem_Malloc((size_t)text.part_max * sizeof *text.documents);
+        text.lengths = PyMem_Malloc((size_t)text.part_max * sizeof *text.lengths);
+        if (text.text == NULL || text.documents == NULL || text.lengths == NULL) {
+            PyErr_NoMemory();
+            break;
+        }
+        stoker_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_gpt_dataset_text(self->gpt, index, &text, &err);
+        Py_END_ALLOW_THREADS
+        if (status < 0) {
+            core_raise(status, &err, NULL, 0);
+            break;
+        }
+        if (text.parts <= text.part_max) {
+            Py_ssize_t parts = (Py_ssize_t)(text.parts * sizeof *text.lengths);
+            result = Py_BuildValue("(y#y#y#)", text.text, (Py_ssize_t)(text.count * sizeof *text.text), text.documents,
+                                   parts, text.lengths, parts);
+            break;
+        }
+        PyMem_Free(text.text);
+        PyMem_Free(text.documents);
+        PyMem_Free(text.lengths);
+        text.part_max = text.parts;
+    }
+    PyMem_Free(text.text);
+    PyMem_Free(text.documents);
+    PyMem_Free(text.lengths);
+    return result;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- items */
+
+/* Elements of a member of one item. */
+static uint64_t member_count(const struct gpt_object *self, int member)
+{
+    switch (member) {
+    case ATTENTION_MASK: return self->length * self->length;
+    case CU_SEQLENS: return self->length + 1;
+    case MAX_SEQLEN: return 1;
+    default: return self->length;
+    }
+}
+
+static PyObject *gpt_set_form(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"pad",
+                            "eod",
+                            "reset_position_ids",
+                            "reset_attention_mask",
+                            "eod_mask_loss",
+                            "attention_mask",
+                            "position_ids",
+                            "documents",
+                            NULL};
+    struct gpt_object *self = (struct gpt_object *)object;
+    stoker_gpt_form form = STOKER_GPT_FORM_INIT;
+    long long pad = -1, eod = 0;
+    int position_ids = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$LLpppppp", names, &pad, &eod, &form.reset_position_ids,
+                                     &form.reset_attention_mask, &form.eod_mask_loss, &form.attention_mask,
+                                     &position_ids, &form.documents)) {
+        return NULL;
+    }
+    if (form.attention_mask && (form.documents || self->length > UINT32_MAX / 2)) {
+        PyErr_SetString(PyExc_ValueError, "attention_mask and documents exclude each other");
+        return NULL;
+    }
+    form.pad = pad;
+    form.eod = eod;
+    self->form = form;
+    const int wanted[MEMBERS] = {1, 1, form.attention_mask, 1, position_ids, form.documents, form.documents};
+    size_t size = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        self->wanted[i] = wanted[i];
+        self->offset[i] = size;
+        if (wanted[i]) {
+            size += ((size_t)member_count(self, i) * members[i].item_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        }
+    }
+    forget_blocks(self);
+    self->size = size;
+    self->has_form = 1;
+    return Py_NewRef(Py_None);
+}
+
+static int need_form(const struct gpt_object *self)
+{
+    if (!self->has_form) {
+        PyErr_SetString(PyExc_RuntimeError, "set_form() comes before items");
+    }
+    return self->has_form ? 0 : -1;
+}
+
+static PyObject *member_shape(const struct gpt_object *self, int member)
+{
+    unsigned long long length = self->length;
+    switch (member) {
+    case ATTENTION_MASK: return Py_BuildValue("(iKK)", 1, length, length);
+    case CU_SEQLENS: return Py_BuildValue("(K)", length + 1);
+    case MAX_SEQLEN: return PyTuple_New(0);
+    default: return Py_BuildValue("(K)", length);
+    }
+}
+
+static PyObject *gpt_layout(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct gpt_object *self = (struct gpt_object *)object;
+    PyObject *layout = need_form(self) == 0 ? PyDict_New() : NULL;
+    for (int i = 0; layout != NULL && i < MEMBERS; i++) {
+        if (!self->wanted[i]) {
+            continue;
+        }
+        PyObject *entry = Py_BuildValue("(nsN)", (Py_ssize_t)self->offset[i], members[i].dtype, member_shape(self, i));
+        if (entry == NULL || PyDict_SetItemString(layout, members[i].name, entry) < 0) {
+            Py_CLEAR(layout);
+        }
+        Py_XDECREF(entry);
+    }
+    return layout;
+}
+
+static stoker_gpt_item places_of(void *const at[MEMBERS])
+{
+    return (stoker_gpt_item){.tokens = at[TOKENS],
+                             .labels = at[LABELS],
+                             .loss_mask = at[LOSS_MASK],
+                             .position_ids = at[POSITION_IDS],
+                             .attention_mask = at[ATTENTION_MASK],
+                             .cu_seqlens = at[CU_SEQLENS],
+                             .max_seqlen = at[MAX_SEQLEN]};
+}
+
+static struct block_object *block_of(struct gpt_object *self)
+{
+    struct block_object *block =
+        (struct block_object *)((allocfunc)PyType_GetSlot(block_type, Py_tp_alloc))(block_type, 0);
+    if (block == NULL) {
+        return NULL;
+    }
+    block->data = self->resting_count > 0 ? self->resting[--self->resting_count] : aligned_alloc(ALIGNMENT, self->size);
+    if (block->data == NULL) {
+        Py_DECREF(block);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    block->size = self->size;
+    block->owner = (struct gpt_object *)Py_NewRef((PyObject *)self);
+    return block;
+}
+
+/* INT64_MIN stands for None; no index is so small. */
+static int index_of(PyObject *object, int64_t *out)
+{
+    *out = INT64_MIN;
+    if (object == Py_None) {
+        return 0;
+    }
+    PyObject *number = PyNumber_Index(object);
+    long long value = number != NULL ? PyLong_AsLongLong(number) : 0;
+    Py_XDECREF(number);
+    if (PyErr_Occurred() != NULL) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_SetString(PyExc_IndexError, "no dataset has a sample of this number");
+        }
+        return -1;
+    }
+    *out = value == INT64_MIN ? INT64_MIN + 1 : value;
+    return 0;
+}
+
+static PyObject *gpt_item(PyObject *object, PyObject *index_object)
+{
+    struct gpt_object *self = (struct gpt_object *)object;
+    int64_t index;
+    if (need_form(self) < 0 || index_of(index_object, &index) < 0) {
+        return NULL;
+    }
+    struct block_object *block = block_of(self);
+    if (block == NULL) {
+        return NULL;
+    }
+    void *at[MEMBERS];
+    for (int i = 0; i < MEMBERS; i++) {
+        at[i] = self->wanted[i] ? (char *)block->data + self->offset[i] : NULL;
+    }
+    const stoker_gpt_item places = places_of(at);
+    const stoker_gpt_form form = self->form; /* another thread may set it meanwhile */
+    stoker_error err = {0};
+    stoker_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = stoker_gpt_dataset_item(self->gpt, &form, index, &places, &err);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
+        Py_DECREF(block);
+        return core_raise(status, &err, NULL, 0);
+    }
+    return (PyObject *)block;
+}
+
+/* Fills `buffers` and `at` with the wanted members of `out`, for `count` items. -1 with an exception set. */
+static int take_places(const struct gpt_object *self, PyObject *out, size_t count, Py_buffer buffers[MEMBERS],
+                       void *at[MEMBERS])
+{
+    int taken = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        PyObject *value = PyMapping_GetItemString(out, members[i].name);
+        if (value == NULL) {
+            if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
+                return -1;
+            }
+            PyErr_Clear();
+            continue;
+        }
+        int got = PyObject_GetBuffer(value, &buffers[i], PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
+        Py_DECREF(value);
+        if (got < 0) {
+            return -1;
+        }
+        at[i] = buffers[i].buf;
+        taken++;
+        uint64_t bytes = (uint64_t)buffers[i].len, one = member_count(self, i) * members[i].item_bytes;
+        if (one == 0 || bytes % one != 0 || bytes / one != count) {
+            PyErr_Format(PyExc_ValueError, "out['%s'] has %llu bytes, %zu items of %llu are wanted", members[i].name,
+                         (unsigned long long)bytes, count, (unsigned long long)one);
+            return -1;
+        }
+        if (!self->wanted[i] && i >= CU_SEQLENS) {
+            PyErr_Format(PyExc_ValueError, "out['%s'] is wanted, but the form has no documents", members[i].name);
+            return -1;
+        }
+    }
+    if (taken != PyMapping_Size(out)) {
+        PyErr_SetString(PyExc_ValueError, "out has a member that items do not have");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *gpt_batch(PyObject *object, PyObject *args)
+{
+    struct gpt_object *self = (struct gpt_object *)object;
+    PyObject *sequence, *out, *result = NULL;
+    Py_buffer buffers[MEMBERS] = {{0}};
+    void *at[MEMBERS] = {NULL};
+    size_t count = 0;
+    if (!PyArg_ParseTuple(args, "OO", &sequence, &out) || need_form(self) < 0) {
+        return NULL;
+    }
+    int64_t *indices = core_int64_array(sequence, &count);
+    if (indices == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        indices[i] = indices[i] == INT64_MIN ? INT64_MIN + 1 : indices[i];
+    }
+    if (take_places(self, out, count, buffers, at) == 0) {
+        const stoker_gpt_item places = places_of(at);
+        stoker_gpt_form form = self->form;
+        stoker_error err = {0};
+        stoker_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_gpt_dataset_batch(self->gpt, &form, indices, count, &places, &err);
+        Py_END_ALLOW_THREADS
+        result = status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        if (buffers[i].obj != NULL) {
+            PyBuffer_Release(&buffers[i]);
+        }
+    }
+    PyMem_Free(indices);
+    return result;
+}
+
+static int block_buffer(PyObject *self, Py_buffer *out, int flags)
+{
+    struct block_object *block = (struct block_object *)self;
+    return PyBuffer_FillInfo(out, self, block->data, (Py_ssize_t)block->size, 0, flags);
+}
+
+static void block_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    struct block_object *block = (struct block_object *)self;
+    struct gpt_object *owner = block->owner;
+    if (owner != NULL && block->data != NULL && owner->size == block->size && owner->resting_count < RESTING_MAX) {
+        owner->resting[owner->resting_count++] = block->data;
+    } else {
+        free(block->data);
+    }
+    Py_XDECREF((PyObject *)owner);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef gpt_methods[] = {
+    {"count", gpt_count, METH_NOARGS, "count() -> int\n\nNumber of samples; computed if deferred (-1: no tokens)."},
+    {"prepare", gpt_prepare, METH_NOARGS, "prepare() -> None\n\nMap what was deferred."},
+    {"arrays", gpt_arrays, METH_NOARGS, "arrays() -> dict\n\nname -> (buffer, dtype text, shape)."},
+    {"text", gpt_text, METH_VARARGS,
+     "text(index) -> (bytes, bytes, bytes)\n\nText, sequence numbers and lengths of its parts, as int64."},
+    {"set_form", (PyCFunction)(void (*)(void))gpt_set_form, METH_VARARGS | METH_KEYWORDS,
+     "set_form(*, pad=-1, eod=0, reset_position_ids=False, ...) -> None\n\nWhat items are made of."},
+    {"layout", gpt_layout, METH_NOARGS, "layout() -> dict\n\nname -> (offset in an item's block, dtype text, shape)."},
+    {"item", gpt_item, METH_O,
+     "item(index) -> ItemBlock\n\nNone: the padding item. Negative numbers count from the end."},
+    {"batch", gpt_batch, METH_VARARGS, "batch(indices, out) -> None\n\nFill writable buffers, name -> buffer."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot gpt_slots[] = {
+    {Py_tp_new, gpt_new},
+    {Py_tp_dealloc, gpt_dealloc},
+    {Py_tp_methods, gpt_methods},
+    {0, NULL},
+};
+
+static PyType_Spec gpt_spec = {
+    .name = "stoker._core.GptDataset",
+    .basicsize = sizeof(struct gpt_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = gpt_slots,
+};
+
+static PyType_Slot block_slots[] = {
+    {Py_tp_dealloc, block_dealloc},
+    {Py_bf_getbuffer, block_buffer},
+    {0, NULL},
+};
+
+static PyType_Spec block_spec = {
+    .name = "stoker._core.ItemBlock",
+    .basicsize = sizeof(struct block_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = block_slots,
+};
+
+int core_gpt_init(PyObject *module)
+{
+    gpt_type = core_add_type(module, "GptDataset", &gpt_spec);
+    block_type = core_add_type(module, "ItemBlock", &block_spec);
+    array_type = core_add_type(module, "IndexView", &array_spec);
+    if (gpt_type == NULL || block_type == NULL || array_type == NULL) {
+        return -1;
+    }
+    return core_blend_init(module);
+}
