@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include "tests/support/unit.h"
+
+/* The program is linked with --wrap for these: file systems that refuse are made here. */
+ssize_t __real_copy_file_range(int from, off_t *in, int to, off_t *out, size_t size, unsigned flags);
+ssize_t __wrap_copy_file_range(int from, off_t *in, int to, off_t *out, size_t size, unsigned flags);
+ssize_t __real_sendfile64(int to, int from, off_t *in, size_t size);
+ssize_t __wrap_sendfile64(int to, int from, off_t *in, size_t size);
+static int range_error, sendfile_error;
+static unsigned range_calls, sendfile_calls;
+static size_t moved_at_most;
+
+static ssize_t refuse(int os_error)
+{
+    if (os_error == -1) return 0;
+    errno = os_error;
+    return -1;
+}
+
+ssize_t __wrap_copy_file_range(int from, off_t *in, int to, off_t *out, size_t size, unsigned flags)
+{
+    range_calls++;
+    if (range_error) return refuse(range_error);
+    return __real_copy_file_range(from, in, to, out, size < moved_at_most ? size : moved_at_most, flags);
+}
+
+ssize_t __wrap_sendfile64(int to, int from, off_t *in, size_t size)
+{
+    sendfile_calls++;
+    if (sendfile_error) return refuse(sendfile_error);
+    return __real_sendfile64(to, from, in, size < moved_at_most ? size : moved_at_most);
+}
+
+enum { SIZE = 3000000 };
+static uint8_t bytes[SIZE], copied[SIZE + 7];
+
+static int new_file(void)
+{
+    char path[] = "/tmp/stk-copy-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(path), 0);
+    return fd;
+}
+
+static void expect_copy(void)
+{
+    int from = new_file(), to = new_file();
+    stoker_error err = {0};
+    for (int i = 0; i < SIZE; i++) bytes[i] = (uint8_t)(i * 31 + i / 977);
+    assert_int_equal(write(from, bytes, SIZE), SIZE);
+    assert_int_equal(write(to, "1234567....", 11), 11);
+    assert_int_equal(stk_copy_bytes(from, to, 7, SIZE, &err), STOKER_OK);
+    assert_int_equal(err.status, STOKER_OK);
+    assert_int_equal(pread(to, copied, sizeof copied, 0), sizeof copied);
+    assert_memory_equal(copied, "1234567", 7);
+    assert_memory_equal(copied + 7, bytes, SIZE);
+    assert_int_equal(stk_copy_bytes(from, to, 3, 0, &err), STOKER_OK);
+    assert_int_equal(stk_copy_bytes(from, to, 0, SIZE + 1, &err), STOKER_ERR_CORRUPT);
+    assert_non_null(strstr(err.message, "ends at byte 3000000"));
+    assert_int_equal(stk_copy_bytes(from, to, INT64_MAX, 2, &err), STOKER_ERR_LIMIT);
+    (void)close(from), (void)close(to);
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    range_error = sendfile_error = 0;
+    range_calls = sendfile_calls = 0;
+    moved_at_most = SIZE;
+    return 0;
+}
+
+static void test_copy_in_parts(void **state)
+{
+    (void)state;
+    moved_at_most = 700001;
+    expect_copy();
+    assert_true(range_calls >= 5);
+}
+
+static void test_each_way_takes_over(void **state)
+{
+    static const int refusals[] = {ENOSYS, EXDEV, EINVAL, EOPNOTSUPP, EPERM, -1};
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
+        for (int second = 0; second < 2; second++) {
+            (void)reset(state);
+            moved_at_most = 700001;
+            range_error = refusals[i];
+            sendfile_error = second ? refusals[i] : 0;
+            expect_copy();
+            assert_true(sendfile_calls >= (second ? 1 : 5));
+        }
+}
+
+static void test_faults_are_not_retried_elsewhere(void **state)
+{
+    static const int faults[] = {ENOSPC, EDQUOT, EIO};
+    int from = new_file(), to = new_file();
+    assert_int_equal(write(from, "abc", 3), 3);
+    for (size_t i = 0; i < 3; i++) {
+        (void)reset(state);
+        stoker_error err = {0};
+        range_error = faults[i];
+        assert_int_equal(stk_copy_bytes(from, to, 0, 3, &err), i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
+        assert_int_equal(err.os_error, faults[i]);
+        assert_int_equal(sendfile_calls, 0);
+    }
+    (void)close(from), (void)close(to);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_copy_in_parts, reset),
+        cmocka_unit_test_setup(test_each_way_takes_over, reset),
+        cmocka_unit_test_setup(test_faults_are_not_retried_elsewhere, reset),
+    };
+    return stk_run_tests(tests);
+}
