@@ -8,6 +8,7 @@
 #include <stoker/error.h>
 #include <stoker/loader.h>
 #include <stoker/media.h>
+#include <stoker/pack.h>
 #include <stoker/service.h>
 #include <stoker/text.h>
 #include <stoker/worker.h>
