@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "index/blend_internal.h"
 
-/* ---------------------------------------------------------------------------------------------------------- weights */
+/* --------------------------------------------------------------------------------------------------------- weights */
 
 double stk_pairwise_sum(const double *values, size_t count)
 {
@@ -142,7 +142,7 @@ static void set_entry(struct stk_blend_entry *entry, double weight, double limit
     entry->limit = limit;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ blends */
+/* ---------------------------------------------------------------------------------------------------------- blends */
 
 void stk_blend_plain(const double *weights, uint32_t datasets, uint64_t size, int16_t *out_dataset, int64_t *out_sample,
                      void *scratch)

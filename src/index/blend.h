@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sample of which dataset stands at which position of a blend: Megatron-LM's greedy order, pick for pick. Pure. The
- * result is that of taking, at each position i, the dataset with the largest weight * max(i, 1) - taken (in float64, ties
- * to the lowest number), however it is computed.
+ * Which sample of which dataset stands at which position of a blend: Megatron-LM's greedy order, pick for pick. Pure.
+ * The result is that of taking, at each position i, the dataset with the largest weight * max(i, 1) - taken (in
+ * float64, ties to the lowest number), however it is computed.
  */
 #ifndef STK_INDEX_BLEND_H
 #define STK_INDEX_BLEND_H

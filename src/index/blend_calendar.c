@@ -3,21 +3,21 @@
  * Blends of many entries without looking at all of them for each position.
  *
  * The error of an entry, weight * x - taken as computed, never falls while x rises, because multiplication and
- * subtraction round monotonously. So an entry whose error is below a threshold at step w - 1 was so at all steps before,
- * and may sleep until w. Sleepers lie in a calendar: lists of entries that wake in the same batch of steps. If the
- * largest error among the awake reaches the threshold it is the largest of all, and what ties with it is awake too. If it
- * does not, all entries are looked at, and the threshold is lowered. Which threshold is used changes the work, not the
- * result: it follows the largest errors from below, at a distance that grows when it was too small.
+ * subtraction round monotonously. So an entry whose error is below a threshold at step w - 1 was so at all steps
+ * before, and may sleep until w. Sleepers lie in a calendar: lists of entries that wake in the same batch of steps.
+ * If the largest error among the awake reaches the threshold it is the largest of all, and what ties with it is awake
+ * too. If it does not, all entries are looked at, and the threshold is lowered. Which threshold is used changes the
+ * work, not the result: it follows the largest errors from below, at a distance that grows when it was too small.
  *
- * Rejected: a heap by time (the order among the awake changes as their errors rise at different speeds), and a look at
- * everything in vectors (at 1,000 entries it is a few times faster than the plain rule, this is 30 times).
+ * Rejected: a heap by time (the order among the awake changes as their errors rise at different speeds), and a look
+ * at everything in vectors (at 1,000 entries it is a few times faster than the plain rule, this is 30 times).
  */
 #include <string.h>
 
 #include "base/assert.h"
 #include "index/blend_internal.h"
 
-/* ------------------------------------------------------------------------------------------------------------- slots */
+/* ----------------------------------------------------------------------------------------------------------- slots */
 
 static void put(struct stk_blend *blend, uint32_t slot, uint32_t number)
 {
@@ -50,7 +50,7 @@ static void close_gaps(struct stk_blend *blend)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- calendar */
+/* -------------------------------------------------------------------------------------------------------- calendar */
 
 /* Puts the entry into its list: at most a turn of the ring ahead, where it is filed again. */
 static void file(struct stk_blend *blend, struct stk_blend_entry *entry, uint64_t batch)
@@ -130,7 +130,8 @@ static struct stk_blend_entry *scan(const struct stk_blend *blend, double x, dou
 }
 
 /* Width: how far below the lowest of the largest errors of a while the threshold is kept. It grows quickly when an
- * awake entry was missing, which costs a look at all, and shrinks slowly. The while grows from 4 to 128 looks at all. */
+ * awake entry was missing, which costs a look at all, and shrinks slowly. The while grows from 4 to
+ * 128 looks at all. */
 static void run_calendar(struct stk_blend *blend, const struct stk_blend_ways *ways, int16_t *out_dataset,
                          int64_t *out_sample)
 {

@@ -52,8 +52,8 @@ struct stk_blend {
     double threshold, lowest;         /* lowest: of the largest errors lately */
 };
 
-/* Picks positions from ... end - 1 among the awake, of which there are some; returns the first for which their largest error is below the
- * threshold, or end. */
+/* Picks positions from ... end - 1 among the awake, of which there are some; returns the first for which their
+ * largest error is below the threshold, or end. */
 typedef uint64_t stk_blend_steps_fn(struct stk_blend *blend, uint64_t from, uint64_t end, int16_t *out_dataset,
                                     int64_t *out_sample);
 struct stk_blend_ways {

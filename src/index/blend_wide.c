@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Both ways to compute a blend with AVX2: four errors at once, in the same double arithmetic (a product and a difference,
- * never joined). Arrays that are read as vectors are also written as vectors: a load of four doubles that follows a store
- * of one of them waits until the store has left the core.
+ * Both ways to compute a blend with AVX2: four errors at once, in the same double arithmetic (a product and a
+ * difference, never joined). Arrays that are read as vectors are also written as vectors: a load of four doubles that
+ * follows a store of one of them waits until the store has left the core.
  */
 #include "index/blend_internal.h"
 
@@ -42,7 +42,8 @@ KERNEL static inline __m256d errors_at(const double *weight, const double *taken
 KERNEL static inline uint32_t bits_of(__m256d mask) { return (uint32_t)_mm256_movemask_pd(mask); }
 KERNEL static inline __m256d equal(__m256d a, __m256d b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
 
-/* What becomes of the slot after a sample was taken of its entry: nothing within a round, one more taken, or infinity. */
+/* What becomes of the slot after a sample was taken of its entry: nothing within a round, one more taken, or
+ * infinity. */
 enum after { SAME, TAKEN, GONE };
 
 static inline enum after take(struct stk_blend *blend, uint32_t slot, uint64_t position, int16_t *out_dataset,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The index of a GPT split. Epochs come by division, where Megatron-LM adds them one at a time; the sample index is one
- * pass over the documents: sample k starts at token k * S of the shuffled stream, so that a row is written when the
- * document is met that holds this token, and nothing is looked up twice. Floating point is used where the reference uses
- * it, in its precision.
+ * The index of a GPT split. Epochs come by division, where Megatron-LM adds them one at a time; the sample index is
+ * one pass over the documents: sample k starts at token k * S of the shuffled stream, so that a row is written when
+ * the document is met that holds this token, and nothing is looked up twice. Floating point is used where the
+ * reference uses it, in its precision.
  */
 #include "index/gpt.h"
 

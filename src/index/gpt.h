@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tokens stand at which position of a split: epochs, document index, sample index, shuffle index. Pure: the caller
- * gives all memory, sized by stk_gpt_plan(). The rules are those of docs/reference/token-index.md, byte for byte
- * Megatron-LM's.
+ * Which tokens stand at which position of a split: epochs, document index, sample index, shuffle index. Pure: the
+ * caller gives all memory, sized by stk_gpt_plan(). The rules are those of docs/reference/token-index.md, byte for
+ * byte Megatron-LM's.
  */
 #ifndef STK_INDEX_GPT_H
 #define STK_INDEX_GPT_H
@@ -43,8 +43,8 @@ stoker_status stk_gpt_plan(const struct stk_gpt_request *request, struct stk_gpt
 
 /* Fills document[plan.documents], sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from one
  * generator. INVALID_ARGUMENT: a row that Megatron-LM refuses (negative offset), naming it. */
-stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan, int32_t *out_document,
-                            void *out_sample, void *out_shuffle, stoker_error *err);
+stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan,
+                            int32_t *out_document, void *out_sample, void *out_shuffle, stoker_error *err);
 
 /* The parts of stk_gpt_build(), each as Megatron-LM's helper of the same purpose makes it. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NumPy's legacy generator and shuffle, and the lengths of mock data. A shuffle draws ahead into a small ring, because
- * the draws do not depend on the elements, and fetches each element 100 swaps before it is needed: of a large array every
- * swap would otherwise wait for memory.
+ * NumPy's legacy generator and shuffle, and the lengths of mock data. A shuffle draws ahead into a small ring,
+ * because the draws do not depend on the elements, and fetches each element 100 swaps before it is needed: of a large
+ * array every swap would otherwise wait for memory.
  */
 #include "index/random.h"
 
@@ -10,7 +10,7 @@
 
 #include "index/random_internal.h"
 
-/* -------------------------------------------------------------------------------------------------------- generator */
+/* ------------------------------------------------------------------------------------------------------- generator */
 
 void stk_mt19937_seed(struct stk_mt19937 *random, uint32_t seed)
 {

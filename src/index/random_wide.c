@@ -98,8 +98,8 @@ WIDE static void renew(struct stk_mt19937 *random)
     random->position = 0;
 }
 
-/* Eight words at once while what each of them is compared with is sure: whatever the words before it are, the bound of a
- * word is within max - 7 ... max. A word in that range, which is rare, is left to the loop over single words. */
+/* Eight words at once while what each of them is compared with is sure: whatever the words before it are, the bound
+ * of a word is within max - 7 ... max. A word in that range, which is rare, is left to the loop over single words. */
 WIDE void stk_mt19937_draws_wide(struct stk_mt19937 *random, uint32_t max, uint32_t mask, uint32_t count, uint32_t *out)
 {
     const uint32_t end = max - count;
