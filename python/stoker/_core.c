@@ -3,12 +3,13 @@
  * The extension module stoker._core: module set-up, errors, and what is about the process itself.
  *
  * Sources: _core_media.c (probe, frames, sources), _core_loader.c (client, loader, batch, leaf), _core_worker.c
- * (channels of templates and workers), _core_tokens.c and _core_builder.c (token files).
+ * (channels of templates and workers), _core_tokens.c and _core_builder.c (token files), _core_object.c (object storage).
  */
 #include "_core.h"
 #include "_core_text.h"
 #include "_core_gpt.h"
 #include "_core_builder.h"
+#include "_core_object.h"
 #include "_core_tokens.h"
 
 #include <errno.h>
@@ -169,7 +170,7 @@ PyMODINIT_FUNC PyInit__core(void)
         return NULL;
     }
     if (core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0 || core_text_init(module) < 0 ||
-        core_tokens_init(module) < 0 || core_builder_init(module) < 0 || core_gpt_init(module) < 0) {
+        core_tokens_init(module) < 0 || core_object_init(module) < 0 || core_builder_init(module) < 0 || core_gpt_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -3,9 +3,9 @@
  * Token files for Python: open, read, verify (IndexedFile), and views of what is mapped (TokenView). Reading runs
  * without the interpreter lock. The writing side is _core_builder.c.
  */
+#include "_core_object.h"
 #include "_core_tokens.h"
 
-#include <stddef.h>
 #include <string.h>
 
 struct indexed_object {
@@ -116,57 +116,6 @@ static stoker_status ranges_read(void *user, const char *url, uint64_t offset, s
 
 /* ---------------------------------------------------------------------------------------------------------- the object */
 
-/* Texts of stoker_object_options by the names of its members. */
-static const struct {
-    const char *name;
-    size_t offset;
-} object_texts[] = {
-    {"access_key_id", offsetof(stoker_object_options, access_key_id)},
-    {"secret_access_key", offsetof(stoker_object_options, secret_access_key)},
-    {"session_token", offsetof(stoker_object_options, session_token)},
-    {"region", offsetof(stoker_object_options, region)},
-    {"endpoint", offsetof(stoker_object_options, endpoint)},
-    {"ca_bundle", offsetof(stoker_object_options, ca_bundle)},
-    {"http_proxy", offsetof(stoker_object_options, http_proxy)},
-    {"https_proxy", offsetof(stoker_object_options, https_proxy)},
-    {"no_proxy", offsetof(stoker_object_options, no_proxy)},
-};
-
-/* Fills *out from a mapping; the texts belong to *out_keep, a new list. -1 with an exception set. */
-static int object_options(PyObject *mapping, stoker_object_options *out, PyObject **out_keep)
-{
-    PyObject *keep = PyList_New(0);
-    for (size_t i = 0; keep != NULL && i < sizeof object_texts / sizeof object_texts[0]; i++) {
-        PyObject *value = PyMapping_GetItemString(mapping, object_texts[i].name), *bytes = NULL;
-        if (value == NULL && !PyErr_ExceptionMatches(PyExc_KeyError)) {
-            Py_CLEAR(keep);
-            break;
-        }
-        PyErr_Clear();
-        if (value != NULL && value != Py_None) {
-            if (!PyUnicode_FSConverter(value, &bytes) || PyList_Append(keep, bytes) < 0) {
-                Py_CLEAR(keep);
-            } else {
-                *(const char **)((char *)out + object_texts[i].offset) = PyBytes_AsString(bytes); /* the list has it */
-            }
-        }
-        Py_XDECREF(bytes);
-        Py_XDECREF(value);
-    }
-    PyObject *style = keep != NULL ? PyMapping_GetItemString(mapping, "path_style") : NULL;
-    PyErr_Clear(); /* absent: 0 */
-    if (style != NULL && style != Py_None) {
-        out->path_style = (int)PyLong_AsLong(style);
-    }
-    Py_XDECREF(style);
-    if (keep == NULL || PyErr_Occurred() != NULL) {
-        Py_XDECREF(keep);
-        return -1;
-    }
-    *out_keep = keep;
-    return 0;
-}
-
 struct indexed_arguments {
     PyObject *prefix, *cache_dir; /* bytes; cache_dir may be NULL */
     PyObject *ranges, *object;    /* borrowed */
@@ -217,7 +166,7 @@ static PyObject *indexed_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *keep = NULL;
     stoker_error err = {0};
     if (parse(args, kwargs, &arguments, &options) < 0 ||
-        (arguments.object != Py_None && object_options(arguments.object, &object, &keep) < 0)) {
+        (arguments.object != Py_None && core_object_options(arguments.object, &object, &keep) < 0)) {
         goto done;
     }
     self = (struct indexed_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);

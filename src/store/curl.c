@@ -51,6 +51,7 @@ static stoker_status own_pool(struct pool **out_pool, stoker_error *err)
     if (!made) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for connections");
     made->owner = getpid();
     made->inherited = pool;
+    made->users = pool ? pool->users : 0; /* the ranges that were open at the fork are the child's as well */
     stoker_status status = stk_mutex_create(LOCK_RANK, &made->lock, err);
     if (status < 0) {
         free(made);
@@ -87,7 +88,7 @@ void stk_http_stop(void)
     size_t count = 0;
     if (own_pool(&pool, NULL) != STOKER_OK) return; /* then this child has no connection of its own either */
     stk_mutex_lock(pool->lock);
-    if (pool->users > 0) pool->users--; /* a child may close what its parent opened */
+    if (pool->users > 0) pool->users--;
     if (pool->users == 0) {
         count = pool->idle_count;
         memcpy(ended, pool->idle, count * sizeof ended[0]);
