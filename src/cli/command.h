@@ -25,6 +25,7 @@ struct cli_command {
 
 int cmd_probe(int argc, char **argv);
 int cmd_decode(int argc, char **argv);
+int cmd_preprocess(int argc, char **argv);
 int cmd_dataserver(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 
