@@ -8,6 +8,8 @@
 #ifndef STK_SOURCE_SOURCE_INTERNAL_H
 #define STK_SOURCE_SOURCE_INTERNAL_H
 
+#include <stdbool.h>
+
 #include "source/source.h"
 
 #define STK_BLOB_HEADER_BYTES 16u
@@ -28,6 +30,10 @@ stoker_status stk_source_check_header(const uint8_t *blob, size_t size, uint32_t
 stoker_status stk_media_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
 stoker_status stk_process_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source,
                                       stoker_error *err);
+/* Lists of images are media sources with a magic of their own: stk_media_source_open() comes here with them. */
+bool stk_image_source_is(const uint8_t *blob, size_t size);
+stoker_status stk_image_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
+stoker_status stk_image_source_check(const uint8_t *blob, size_t size, stoker_error *err);
 
 /* The views of single kinds behind stk_source_layout() and stk_source_process(). */
 stoker_status stk_process_source_view(const struct stoker_source *source, struct stk_process_source *out,

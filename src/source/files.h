@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What native sources of files share: the blob that lists the files beside a form of 72 bytes, and the promise that a
+ * file has not changed since.
+ *
+ * The blob (little-endian): header of 16 bytes; form of 72 bytes; count (8); text size (8); then `count` entries of 24
+ * bytes {offset of the path in the text, size of the file, its modification time}; then the paths, absolute, each ended
+ * by a zero byte. Size and time 0 mean that there was no file when the source was made. Everything is checked once, at
+ * open; later reads index without checks.
+ *
+ * Docs: docs/reference/source-blobs.md.
+ */
+#ifndef STK_SOURCE_FILES_H
+#define STK_SOURCE_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stoker/error.h>
+#include <stoker/loader.h>
+
+#include "source/source_internal.h"
+#include "store/file.h"
+
+#define STK_FILES_FORM_AT STK_BLOB_HEADER_BYTES
+#define STK_FILES_FORM_BYTES 72u
+
+/* A checked blob. Borrows it. */
+struct stk_files {
+    const uint8_t *blob;
+    uint64_t count;
+    const char *text;
+};
+
+/* Magic and version of a blob, and its form. */
+struct stk_files_kind {
+    uint32_t magic, version;
+};
+
+/* Makes the blob of a list; relative paths are made absolute, because workers run elsewhere. INVALID_ARGUMENT names the
+ * path, LIMIT, NO_MEMORY, IO. */
+stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t form[STK_FILES_FORM_BYTES],
+                               const stoker_path_list *list, int *out_fd, stoker_error *err);
+
+/* Everything but the form, which the caller checks. CORRUPT names the field and offset. */
+stoker_status stk_files_check(const struct stk_files_kind *kind, const uint8_t *blob, size_t size,
+                              struct stk_files *out_files, stoker_error *err);
+/* A form of a blob was refused: the same message, as damage of the blob. */
+stoker_status stk_files_bad_form(stoker_error *err);
+
+/* Id, path, bytes and time of a file into a descriptor that has everything else. */
+void stk_files_describe(const struct stk_files *files, uint64_t id, stoker_descriptor *descriptor);
+
+/* MISMATCH if the opened file is not the one that was described. */
+stoker_status stk_files_check_facts(const stoker_descriptor *sample, const struct stk_file *file, stoker_error *err);
+
+#endif
