@@ -180,18 +180,25 @@ void stk_document_index_build(struct stk_mt19937 *random, uint64_t first, uint64
     if (separate) stk_mt19937_shuffle_32(random, (uint32_t *)out_document + together, count);
 }
 
+enum { AHEAD = 32 }; /* documents: their lengths lie anywhere in a table that may be larger than a cache */
+
+static inline void prefetch_length(const void *lengths, uint64_t sequence)
+{
+    __builtin_prefetch((const char *)lengths + sequence * sizeof(uint32_t));
+}
+
 /* Rows are written before it is known whether they count: a branch on the length of a document would be guessed wrong
  * for most of them. Two rows a document are free so; a document that holds more samples enters the loop.
  * `next` is the token that the row starts at; with an extra token the document must hold it, without one it may also be
  * the one that ends before it. Rows after the last token repeat what the reference gives there. */
 #define WALK(NAME, TYPE)                                                                                               \
-    static void NAME(const struct stk_sample_walk *walk, TYPE *rows)                                                   \
+    static void NAME(struct stk_sample_walk *walk, uint64_t end, TYPE *rows)                                           \
     {                                                                                                                  \
         const int32_t *document = walk->document;                                                                      \
-        const uint64_t step = walk->sequence_length, extra = walk->extra_token, end = walk->samples + 1;               \
-        uint64_t row = 1, start = 0, next = step, d = 0;                                                               \
-        rows[0] = rows[1] = 0;                                                                                         \
-        for (; d < walk->documents && row + 2 <= end; d++) {                                                           \
+        const uint64_t step = walk->sequence_length, extra = walk->extra_token, documents = walk->documents;           \
+        uint64_t row = 0, start = walk->start, next = walk->next, d = walk->position;                                  \
+        for (; d < documents && row + 2 <= end; d++) {                                                                 \
+            prefetch_length(walk->lengths, (uint32_t)document[d + AHEAD < documents ? d + AHEAD : d]);                 \
             uint64_t past = start + (uint64_t)length_at(walk->lengths, (uint32_t)document[d]);                         \
             for (int once = 0; once < 2; once++) {                                                                     \
                 rows[2 * row] = (TYPE)d;                                                                               \
@@ -204,41 +211,63 @@ void stk_document_index_build(struct stk_mt19937 *random, uint64_t first, uint64
                 rows[2 * row] = (TYPE)d;                                                                               \
                 rows[2 * row + 1] = (TYPE)(next - start);                                                              \
             }                                                                                                          \
+            if (row == end) break; /* it may hold more */                                                              \
             start = past;                                                                                              \
         }                                                                                                              \
-        for (; d < walk->documents && row < end; d++) {                                                                \
+        while (d < documents && row < end) {                                                                           \
             uint64_t past = start + (uint64_t)length_at(walk->lengths, (uint32_t)document[d]);                         \
-            for (; next + extra <= past && row < end; row++, next += step) {                                           \
+            if (next + extra <= past) {                                                                                \
                 rows[2 * row] = (TYPE)d;                                                                               \
-                rows[2 * row + 1] = (TYPE)(next - start);                                                              \
+                rows[2 * row++ + 1] = (TYPE)(next - start);                                                            \
+                next += step;                                                                                          \
+            } else {                                                                                                   \
+                start = past;                                                                                          \
+                d++;                                                                                                   \
             }                                                                                                          \
-            start = past;                                                                                              \
         }                                                                                                              \
         for (; row < end; row++) {                                                                                     \
-            int32_t last = document[walk->documents - 1];                                                              \
-            rows[2 * row] = (TYPE)(walk->documents - 1);                                                               \
+            int32_t last = document[documents - 1];                                                                    \
+            rows[2 * row] = (TYPE)(documents - 1);                                                                     \
             rows[2 * row + 1] = (TYPE)length_at(walk->lengths, (uint32_t)last) - (TYPE)extra;                          \
         }                                                                                                              \
+        walk->start = start;                                                                                           \
+        walk->next = next;                                                                                             \
+        walk->position = d;                                                                                            \
+        walk->row += end;                                                                                              \
     }
 
 WALK(walk_32, int32_t)
 WALK(walk_64, int64_t)
 
-stoker_status stk_sample_index_build(const struct stk_sample_walk *walk, void *out_sample, stoker_error *err)
+stoker_status stk_sample_walk_rows(struct stk_sample_walk *walk, uint64_t rows, void *out_rows, stoker_error *err)
 {
     STK_ASSERT(walk->documents > 0 && walk->sequence_length > 0);
+    if (rows > walk->samples + 1 - walk->row) rows = walk->samples + 1 - walk->row;
+    if (rows == 0) return STOKER_OK;
+    size_t first = 0;
+    if (walk->row == 0) { /* (0, 0), even if the first document is empty */
+        memset(out_rows, 0, walk->wide ? 2 * sizeof(int64_t) : 2 * sizeof(int32_t));
+        walk->row = first = 1;
+        walk->next = walk->sequence_length;
+    }
     if (walk->wide) {
-        walk_64(walk, out_sample);
+        walk_64(walk, rows - first, (int64_t *)out_rows + 2 * first);
         return STOKER_OK;
     }
-    walk_32(walk, out_sample);
+    walk_32(walk, rows - first, (int32_t *)out_rows + 2 * first);
     /* Only a row past the last token can be negative, and all of those are alike. */
-    const int32_t *last = (const int32_t *)out_sample + 2 * walk->samples;
+    const int32_t *last = (const int32_t *)out_rows + 2 * (rows - 1);
     if (last[1] >= 0) return STOKER_OK;
     return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
                     "split '%s': row %llu of the sample index has offset %d: the partial last sample ends in an empty "
                     "document",
-                    walk->split, (unsigned long long)walk->samples, last[1]);
+                    walk->split, (unsigned long long)walk->row - 1, last[1]);
+}
+
+stoker_status stk_sample_index_build(const struct stk_sample_walk *walk, void *out_sample, stoker_error *err)
+{
+    struct stk_sample_walk copy = *walk;
+    return stk_sample_walk_rows(&copy, walk->samples + 1, out_sample, err);
 }
 
 static void shuffle_range(struct stk_mt19937 *random, uint64_t first, uint64_t end, uint32_t wide, void *out_shuffle)

@@ -64,7 +64,13 @@ struct stk_sample_walk {
     uint32_t wide; /* rows are int64, else int32 and refused if negative */
     uint64_t samples;
     const char *split;
+    /* Where the walk is; zero at the start. */
+    uint64_t row, position, start, next; /* rows made, document at hand, tokens before it, token of the next row */
 };
+/* The next `rows` rows of samples + 1, at most those that are left: for an index that is written as it is made.
+ * INVALID_ARGUMENT as stk_gpt_build(). */
+stoker_status stk_sample_walk_rows(struct stk_sample_walk *walk, uint64_t rows, void *out_rows, stoker_error *err);
+/* All rows of a walk that is at its start. */
 stoker_status stk_sample_index_build(const struct stk_sample_walk *walk, void *out_sample, stoker_error *err);
 
 /* 0 ... first - 1 shuffled, then first ... total - 1 shuffled; first <= total. */

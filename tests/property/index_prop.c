@@ -230,6 +230,14 @@ static void prop_sample_rows_follow_the_walk(uint64_t seed)
     PROP_CHECK(stk_sample_index_build(&walk, wide, NULL) == STOKER_OK);
     for (uint64_t i = 0; i < 2 * walk.samples + 2; i++) PROP_CHECK(wide[i] == plain[i] && narrow[i] == plain[i]);
     PROP_CHECK(narrow[2 * walk.samples + 2] == 77 && wide[2 * walk.samples + 2] == 77);
+    memset(wide, 0x55, sizeof wide);
+    for (uint64_t rows = 0; walk.row <= walk.samples;) { /* the same in pieces */
+        uint64_t piece = prop_below(&rnd, prop_once_in(&rnd, 2) ? 4 : 200), left = walk.samples + 1 - rows;
+        PROP_CHECK(stk_sample_walk_rows(&walk, piece, wide + 2 * rows, NULL) == STOKER_OK);
+        rows += piece < left ? piece : left;
+        PROP_CHECK(walk.row == rows);
+    }
+    PROP_CHECK(memcmp(wide, plain, (walk.samples + 1) * 2 * sizeof *wide) == 0);
 }
 
 static void prop_plan_counts_as_the_reference(uint64_t seed)
