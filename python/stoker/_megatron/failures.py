@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Failures of indexes as the exceptions that programs written for Megatron-LM catch.
+
+Each is an error of stoker, with ``status``, ``message`` and ``context``, and at the same time of the built-in type that
+Megatron-LM raises in that case.
+"""
+
+from __future__ import annotations
+
+from .. import errors
+
+__all__ = ["CacheMissing", "CacheNotWritable", "IndexRefused", "of_index", "of_item"]
+
+
+class CacheMissing(errors.DataError, FileNotFoundError):
+    """A cache that was assumed to exist (fast_cache_load) has no such file."""
+
+    status = "NOT_FOUND"
+
+
+class CacheNotWritable(errors.MachineError, OSError):
+    """The folder of the cache cannot be written, or its disk is full."""
+
+    status = "IO"
+
+
+class IndexRefused(errors.CallerError, AssertionError):
+    """No index can be built of these options and data."""
+
+    status = "INVALID_ARGUMENT"
+
+
+class ItemMissing(errors.CallerError, IndexError):
+    """There is no such item."""
+
+    status = "INVALID_ARGUMENT"
+
+
+def _as(kind: type[errors.StokerError], error: errors.StokerError, context: str) -> errors.StokerError:
+    context = f"{context}: {error.context}" if context and error.context else context or error.context
+    return kind(error.message, context, error.status, error.os_error)
+
+
+def of_index(error: errors.StokerError, context: str = "") -> errors.StokerError:
+    """A failure while an index was built or loaded. ``context`` says of what."""
+    if isinstance(error, errors.CallerError):
+        return _as(IndexRefused, error, context)
+    if isinstance(error, errors.DataError) and error.status == "NOT_FOUND":
+        return _as(CacheMissing, error, context)
+    if isinstance(error, errors.MachineError) and error.status in ("IO", "NO_SPACE"):
+        return _as(CacheNotWritable, error, context)
+    return _as(type(error), error, context)
+
+
+def of_item(error: errors.StokerError, context: str = "") -> errors.StokerError:
+    """A failure while an item was made."""
+    if isinstance(error, errors.CallerError) and error.status == "INVALID_ARGUMENT":
+        return _as(ItemMissing, error, context)
+    return _as(type(error), error, context)
