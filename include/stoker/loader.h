@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include <stoker/error.h>
+#include <stoker/gpt.h>
 #include <stoker/media.h>
 #include <stoker/service.h>
 
@@ -144,6 +145,41 @@ typedef struct stoker_process_spec {
  */
 STOKER_API stoker_status stoker_source_create_process(const stoker_process_spec *spec, stoker_source **out_source,
                                                       stoker_error *err);
+
+/** Token data whose items are made without Python. */
+typedef struct stoker_token_spec {
+    uint32_t struct_size;
+    uint32_t dataset_count;
+    stoker_gpt_dataset *const *datasets; /**< with one sequence length */
+    stoker_blend_index *blend;           /**< which dataset each sample comes from; NULL: there is one dataset */
+    const stoker_gpt_form *form;         /**< of the items; `attention_mask` and `documents` say which members they have */
+    uint64_t count;                      /**< number of samples */
+} stoker_token_spec;
+
+#define STOKER_TOKEN_SPEC_INIT { sizeof(stoker_token_spec), 0, 0, 0, 0, 0 }
+
+/** Make a native source of token data: a sample is a dict of tensors, dataset_id (int16, of blends), tokens, labels,
+ * attention_mask, loss_mask, position_ids, cu_seqlens and max_seqlen, those that its form has.
+ *
+ * Workers open the same files, when a sample needs them; saved index arrays are loaded from their files, others travel
+ * with the source. Samples of stoker_source_materialise() have their members in this order, each on the next multiple of
+ * 256 bytes.
+ *
+ * Owns:    everything is borrowed; the source needs none of it afterwards. On success *out_source is the caller's.
+ * Threads: any.
+ * Errors:  INVALID_ARGUMENT (the form, the number of datasets, different lengths), UNSUPPORTED (data in object storage),
+ *          LIMIT, NO_MEMORY, and those of preparing deferred arrays that are in no file.
+ */
+STOKER_API stoker_status stoker_source_create_tokens(const stoker_token_spec *spec, stoker_source **out_source,
+                                                     stoker_error *err);
+
+/** Name of a member of the samples of a source, NULL after the last one, and for sources whose samples are one tensor.
+ *
+ * Owns:    the result is static text.
+ * Threads: any.
+ * Errors:  none.
+ */
+STOKER_API const char *stoker_source_member(const stoker_source *source, size_t index);
 
 /** What is known of one sample before it is made. */
 typedef struct stoker_descriptor {

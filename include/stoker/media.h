@@ -27,7 +27,10 @@ typedef enum stoker_dtype {
     STOKER_DTYPE_FLOAT16 = 2,
     STOKER_DTYPE_BFLOAT16 = 3,
     STOKER_DTYPE_FLOAT32 = 4,
-    STOKER_DTYPE_INT64 = 5
+    STOKER_DTYPE_INT64 = 5,
+    STOKER_DTYPE_INT16 = 6,
+    STOKER_DTYPE_INT32 = 7,
+    STOKER_DTYPE_BOOL = 8 /**< one byte, 0 or 1 */
 } stoker_dtype;
 
 /** Facts about one file, read from its packet table without decoding. */

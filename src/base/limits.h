@@ -21,6 +21,7 @@
 #define STK_DETAIL_BYTES_MAX (1u << 20)  /* a pickled exception with its traceback */
 #define STK_CPU_MASK_BYTES_MAX 1024u     /* 8,192 CPUs, the most that Linux can be built for */
 #define STK_LEAVES_MAX 1024u             /* tensors of one batch in a slab; small ones travel in the skeleton */
+#define STK_NATIVE_LEAVES_MAX 8u         /* tensors of a native batch; token samples have up to 7 */
 #define STK_DIMS_MAX 8u
 
 /* Native video samples. 16 GiB is beyond any batch; 65,536 pixels a side is beyond any codec. */

@@ -101,7 +101,7 @@ static void test_check_refuses_what_lies_outside(void **state)
     ready.region.slab_id = 0;
     assert_int_equal(stk_batch_check(&ready, &error), STOKER_ERR_PROTOCOL);
     ready = make_ready();
-    ready.leaf_count = 5;
+    ready.leaf_count = 9;
     assert_int_equal(stk_batch_check(&ready, &error), STOKER_ERR_PROTOCOL);
     ready = make_ready();
     ready.leaves[0].ndim = 9;

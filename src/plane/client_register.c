@@ -30,7 +30,7 @@ static stoker_status read_options(const stoker_source *source, const stoker_load
     if ((unsigned)out->on_error > STOKER_ON_ERROR_REPLACE) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "on_error %d is none of 0, 1, 2", (int)out->on_error);
     }
-    bool required = source->kind == STK_SOURCE_MEDIA;
+    bool required = source->kind != STK_SOURCE_PROCESS;
     if ((required && out->batch_samples_max == 0) || out->batch_samples_max > STK_BATCH_SAMPLES_MAX) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "batch_samples_max %u, expected 1 to %u",
                         out->batch_samples_max, STK_BATCH_SAMPLES_MAX);
@@ -46,7 +46,7 @@ static stoker_status read_options(const stoker_source *source, const stoker_load
 static stoker_status sample_bytes(const stoker_source *source, uint64_t *out_bytes, stoker_error *err)
 {
     stoker_descriptor descriptor = {0};
-    if (source->kind == STK_SOURCE_MEDIA && source->ops->count(source) > 0) {
+    if (source->kind != STK_SOURCE_PROCESS && source->ops->count(source) > 0) {
         STK_TRY(source->ops->describe(source, 0, &descriptor, err));
     }
     *out_bytes = descriptor.sample_bytes;

@@ -282,18 +282,18 @@ static void hand_out(struct stk_server *server, struct stk_worker *worker, const
     if (lane->kind == STK_SOURCE_PROCESS) {
         task.payload = (struct stk_span){request->bytes, request->size};
     } else {
-        uint64_t size = request->layout.sample_bytes, base = task.target.offset + request->layout.leaves[0].offset;
         uint64_t id = stk_load_u64(request->bytes + 8 * (size_t)item->index);
         tell_source(server, worker, lane->source);
         task.source_id = server->sources[lane->source].source_id;
         task.sample_id = worker->sample_id = (id + item->substitute) % lane->count;
-        task.target.offset = base + item->index * size;
-        task.target.size = size;
+        task.target.size = request->layout.total_bytes;
+        task.samples = request->sample_count;
+        task.index = item->index;
         task.kind = item->kind == STK_ITEM_COPY ? STK_TASK_COPY : STK_TASK_MAKE;
         if (item->kind == STK_ITEM_COPY) {
             task.from = task.target;
             task.from.fd_sent = 0;
-            task.from.offset = base + item->from_index * size;
+            task.from_index = item->from_index;
         }
     }
     STK_LINK_SEND(&worker->link, &server->loop, STK_MESSAGE_TASK, task, &task, &fd, fd >= 0 ? 1 : 0);

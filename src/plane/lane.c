@@ -94,7 +94,7 @@ static stoker_status resize_native(struct stk_server *server, stoker_error *err)
     uint64_t total = 0;
     for (uint32_t i = 0; i < server->lane_high; i++) {
         const struct stk_lane *lane = &server->lanes[i];
-        if (lane->kind == STK_SOURCE_MEDIA && (lane->state == STK_LANE_OPEN || lane->state == STK_LANE_OPENING))
+        if (lane->kind != STK_SOURCE_PROCESS && (lane->state == STK_LANE_OPEN || lane->state == STK_LANE_OPENING))
             total += lane->num_workers;
     }
     return stk_pool_native_resize(server->pool, total < UINT32_MAX ? (uint32_t)total : UINT32_MAX, err);

@@ -89,6 +89,16 @@ static stoker_status resolve(struct worker *worker, struct stk_incoming *in, con
                                  out_address, err);
 }
 
+/* Nothing writes outside its region (rule A8): the size is compared before anyone sees an address. */
+static stoker_status lay_out(const struct known_source *known, const struct stk_message_task *task,
+                             struct stk_batch_layout *out, stoker_error *err)
+{
+    STK_TRY(stk_source_layout(known->source, task->samples, out, err));
+    if (out->total_bytes == task->target.size) return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_INTERNAL, "%u samples take %llu bytes, their place has %llu", task->samples,
+                    (unsigned long long)out->total_bytes, (unsigned long long)task->target.size);
+}
+
 static stoker_status make(struct worker *worker, const struct stk_message_task *task, void *target,
                           struct stk_message_done *done, stoker_error *err)
 {
@@ -96,16 +106,31 @@ static stoker_status make(struct worker *worker, const struct stk_message_task *
     if (!known)
         return stk_fail(err, STOKER_ERR_INTERNAL, "source %llu is not known here", (unsigned long long)task->source_id);
     stoker_descriptor descriptor;
+    struct stk_batch_layout layout;
+    void *places[STK_NATIVE_LEAVES_MAX];
     STK_TRY(stoker_source_describe(known->source, task->sample_id, &descriptor, err));
-    /* Nothing writes outside its region (rule A8): the size is compared before the decoder sees the address. */
-    if (descriptor.sample_bytes != task->target.size)
-        return stk_fail(err, STOKER_ERR_INTERNAL, "the sample takes %llu bytes, its place has %llu",
-                        (unsigned long long)descriptor.sample_bytes, (unsigned long long)task->target.size);
+    STK_TRY(lay_out(known, task, &layout, err));
+    stk_batch_places(&layout, target, task->index, places);
     struct stk_made made = {0};
-    stoker_status status = known->source->ops->materialise(known->source, task->sample_id, target, &made, err);
+    stoker_status status = stk_source_make(known->source, task->sample_id, places, &made, err);
     done->bytes_read = made.bytes_read;
     done->frames_presented = made.frames_presented;
     return status;
+}
+
+static stoker_status copy(struct worker *worker, const struct stk_message_task *task, void *from, void *target,
+                          stoker_error *err)
+{
+    struct known_source *known = find_source(worker, task->source_id);
+    struct stk_batch_layout layout;
+    void *sources[STK_NATIVE_LEAVES_MAX], *places[STK_NATIVE_LEAVES_MAX];
+    if (!known)
+        return stk_fail(err, STOKER_ERR_INTERNAL, "source %llu is not known here", (unsigned long long)task->source_id);
+    STK_TRY(lay_out(known, task, &layout, err));
+    stk_batch_places(&layout, from, task->from_index, sources);
+    stk_batch_places(&layout, target, task->index, places);
+    for (uint32_t i = 0; i < layout.leaf_count; i++) memcpy(places[i], sources[i], (size_t)layout.leaf_bytes[i]);
+    return STOKER_OK;
 }
 
 /* What went wrong with the task goes into *done; a failure returned from here ends the worker. */
@@ -125,7 +150,7 @@ static stoker_status run_task(struct worker *worker, struct stk_incoming *in, st
         done->status = make(worker, &task, target, done, task_err);
     } else if (task.kind == STK_TASK_COPY && task.from.size == task.target.size) {
         status = resolve(worker, in, &task.from, &fd_index, &from_mapping, &from, err);
-        if (status == STOKER_OK) memcpy(target, from, task.target.size);
+        if (status == STOKER_OK) done->status = copy(worker, &task, from, target, task_err);
     } else {
         status = stk_fail(err, STOKER_ERR_PROTOCOL, "a native worker got a task of kind %u", task.kind);
     }

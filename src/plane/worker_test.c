@@ -70,6 +70,7 @@ static void send_source(struct fed_worker *worker, uint64_t id, const stoker_sou
 static struct stk_message_task task_of(struct fed_worker *worker, uint32_t kind, uint64_t offset, uint64_t size)
 {
     struct stk_message_task task = {.item_id = ++worker->next_item, .kind = kind, .source_id = 1};
+    task.samples = kind == STK_TASK_BATCH ? 0 : 1;
     task.target = (struct stk_message_region){1, 1, SEGMENT, offset, size, !worker->segment_sent};
     return task;
 }

@@ -83,38 +83,83 @@ stoker_status stk_source_open_blob(enum stk_source_kind kind, int blob_fd, int p
     switch (kind) {
     case STK_SOURCE_MEDIA: return stk_media_source_open(blob_fd, payload_fd, out_source, err);
     case STK_SOURCE_PROCESS: return stk_process_source_open(blob_fd, payload_fd, out_source, err);
+    case STK_SOURCE_TOKENS: return stk_token_source_open(blob_fd, payload_fd, out_source, err);
     }
     if (blob_fd >= 0) (void)close(blob_fd);
     if (payload_fd >= 0) (void)close(payload_fd);
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "source kind %d is not known", (int)kind);
 }
 
+void stk_source_leaves(const struct stoker_source *source, struct stk_sample_leaves *out)
+{
+    stoker_descriptor sample = {0};
+    memset(out, 0, sizeof *out);
+    if (source->leaf_ops) {
+        source->leaf_ops->leaves(source, out);
+        return;
+    }
+    /* All samples have one form, and the id is one of the source's: nothing can fail. */
+    STK_ASSERT(source->ops->describe(source, 0, &sample, NULL) == STOKER_OK);
+    STK_ASSERT(sample.ndim < STK_DIMS_MAX);
+    out->count = 1;
+    out->leaf[0].dtype = (uint32_t)sample.dtype;
+    out->leaf[0].ndim = sample.ndim;
+    memcpy(out->leaf[0].shape, sample.shape, sample.ndim * sizeof *sample.shape);
+    out->leaf[0].bytes = sample.sample_bytes;
+}
+
+static bool place_leaf(const struct stk_sample_leaf *leaf, uint64_t n, uint32_t i, struct stk_batch_layout *out)
+{
+    struct stk_message_leaf *to = &out->leaves[i];
+    size_t size, end;
+    if (!stk_mul_size((size_t)n, (size_t)leaf->bytes, &size) ||
+        !stk_add_size((size_t)out->total_bytes, STK_LEAF_ALIGNMENT - 1, &end))
+        return false;
+    to->dtype = leaf->dtype;
+    to->ndim = leaf->ndim + 1;
+    to->shape[0] = n;
+    memcpy(to->shape + 1, leaf->shape, leaf->ndim * sizeof *leaf->shape);
+    to->offset = stk_align_up(out->total_bytes, STK_LEAF_ALIGNMENT);
+    to->size = size;
+    if (!stk_add_size((size_t)to->offset, size, &end)) return false;
+    out->leaf_bytes[i] = leaf->bytes;
+    out->sample_bytes += leaf->bytes;
+    out->total_bytes = end;
+    return true;
+}
+
 stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out,
                                 stoker_error *err)
 {
-    stoker_descriptor sample;
+    struct stk_sample_leaves leaves;
     if (n < 1 || n > STK_BATCH_SAMPLES_MAX)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a batch of %llu samples, expected 1 to %u",
                         (unsigned long long)n, STK_BATCH_SAMPLES_MAX);
     if (stoker_source_count(source) == 0)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the source has no samples");
-    STK_TRY(source->ops->describe(source, 0, &sample, err));
-    size_t total;
-    if (!stk_mul_size((size_t)n, (size_t)sample.sample_bytes, &total))
-        return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu bytes is too large",
-                        (unsigned long long)n, (unsigned long long)sample.sample_bytes);
-    STK_ASSERT(sample.ndim < STK_DIMS_MAX);
+    stk_source_leaves(source, &leaves);
+    STK_ASSERT(leaves.count <= STK_NATIVE_LEAVES_MAX);
     memset(out, 0, sizeof *out);
-    out->leaf_count = 1;
-    out->leaves[0].dtype = (uint32_t)sample.dtype;
-    out->leaves[0].ndim = sample.ndim + 1;
-    out->leaves[0].shape[0] = n;
-    for (uint32_t i = 0; i < sample.ndim; i++) out->leaves[0].shape[i + 1] = sample.shape[i];
-    out->leaves[0].offset = 0;
-    out->leaves[0].size = total;
-    out->sample_bytes = sample.sample_bytes;
-    out->total_bytes = total;
+    out->leaf_count = leaves.count;
+    for (uint32_t i = 0; i < leaves.count; i++)
+        if (!place_leaf(&leaves.leaf[i], n, i, out))
+            return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu bytes is too large",
+                            (unsigned long long)n, (unsigned long long)leaves.leaf[i].bytes);
     return STOKER_OK;
+}
+
+void stk_batch_places(const struct stk_batch_layout *layout, void *base, uint64_t index,
+                      void *out_places[STK_NATIVE_LEAVES_MAX])
+{
+    for (uint32_t i = 0; i < layout->leaf_count; i++)
+        out_places[i] = (uint8_t *)base + layout->leaves[i].offset + index * layout->leaf_bytes[i];
+}
+
+stoker_status stk_source_make(const struct stoker_source *source, uint64_t id, void *const *places,
+                              struct stk_made *out_made, stoker_error *err)
+{
+    if (source->leaf_ops) return source->leaf_ops->materialise(source, id, places, out_made, err);
+    return source->ops->materialise(source, id, places[0], out_made, err);
 }
 
 stoker_status stk_source_process(const struct stoker_source *source, struct stk_process_source *out, stoker_error *err)
@@ -151,8 +196,20 @@ stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id
     if (!source || !dst) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source and dst must be given");
     if (source->kind == STK_SOURCE_PROCESS)
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are made by its own processes");
+    struct stk_batch_layout layout;
+    void *places[STK_NATIVE_LEAVES_MAX];
     STK_TRY(check_id(source, id, err));
-    return source->ops->materialise(source, id, dst, &made, err);
+    STK_TRY(stk_source_layout(source, 1, &layout, err));
+    stk_batch_places(&layout, dst, 0, places);
+    return stk_source_make(source, id, places, &made, err);
+}
+
+const char *stoker_source_member(const stoker_source *source, size_t index)
+{
+    struct stk_sample_leaves leaves;
+    if (!source || !source->leaf_ops) return NULL;
+    stk_source_leaves(source, &leaves);
+    return index < leaves.count ? leaves.leaf[index].name : NULL;
 }
 
 void stoker_source_close(stoker_source *source)

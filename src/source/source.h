@@ -3,8 +3,9 @@
  * A dataset under one table: count, describe, materialise. Sources travel between processes as blobs (encoded once by
  * the rank, mapped read-only by everyone else), so that two million paths exist once per host.
  *
- * Kinds: media (source/media.c: a manifest of files and a video form) and process (source/process.c: how to start a
- * template; only the pool uses it, its samples are made by that process).
+ * Kinds: media (source/media.c: a manifest of files and a video form), tokens (source/tokens.c: indexes over token files,
+ * and the form of items) and process (source/process.c: how to start a template; only the pool uses it, its samples are
+ * made by that process).
  */
 #ifndef STK_SOURCE_SOURCE_H
 #define STK_SOURCE_SOURCE_H
@@ -23,6 +24,17 @@ struct stk_made {
     uint64_t frames_presented;
 };
 
+/* The tensors that each sample of a native source has, in order. */
+struct stk_sample_leaves {
+    uint32_t count;
+    struct stk_sample_leaf {
+        const char *name; /* NULL: the sample is this tensor alone */
+        uint32_t dtype, ndim;
+        uint64_t shape[STK_DIMS_MAX - 1];
+        uint64_t bytes;
+    } leaf[STK_NATIVE_LEAVES_MAX];
+};
+
 struct stk_source_ops {
     uint64_t (*count)(const struct stoker_source *source);
     stoker_status (*describe)(const struct stoker_source *source, uint64_t id, stoker_descriptor *out,
@@ -32,13 +44,22 @@ struct stk_source_ops {
     void (*close)(struct stoker_source *source);
 };
 
+/* Of kinds whose samples are several tensors; their ops have no materialise. */
+struct stk_leaf_ops {
+    void (*leaves)(const struct stoker_source *source, struct stk_sample_leaves *out);
+    /* Writes leaf i of the sample at dst[i]. */
+    stoker_status (*materialise)(const struct stoker_source *source, uint64_t id, void *const *dst,
+                                 struct stk_made *out_made, stoker_error *err);
+};
+
 /* First member of every kind's struct. */
 struct stoker_source {
     const struct stk_source_ops *ops;
+    const struct stk_leaf_ops *leaf_ops; /* NULL: a sample is the one tensor that describe() tells */
     enum stk_source_kind kind;
-    int blob_fd;         /* sealed blob that describes the source */
-    int payload_fd;      /* process sources: the pickled dataset; else -1 */
-    uint8_t digest[32];  /* SHA-256 over blob and payload */
+    int blob_fd;        /* sealed blob that describes the source */
+    int payload_fd;     /* process sources: the pickled dataset; else -1 */
+    uint8_t digest[32]; /* SHA-256 over blob and payload */
 };
 
 /* Opens a source from the blob that another process sent. Takes the descriptors, even on failure. CORRUPT names the
@@ -47,15 +68,24 @@ stoker_status stk_source_open_blob(enum stk_source_kind kind, int blob_fd, int p
                                    struct stoker_source **out_source, stoker_error *err);
 
 /* Leaves of a batch of n samples of a native source: their dtype, shape (n first), offset and size in the slab, and the
- * total size. Item i owns bytes [leaf.offset + i * sample_bytes, + sample_bytes) of leaf 0. */
+ * total size. Item i owns bytes [offset + i * leaf_bytes, + leaf_bytes) of each leaf. */
 struct stk_batch_layout {
     uint32_t leaf_count;
-    struct stk_message_leaf leaves[4];
-    uint64_t sample_bytes;
+    struct stk_message_leaf leaves[STK_NATIVE_LEAVES_MAX];
+    uint64_t leaf_bytes[STK_NATIVE_LEAVES_MAX];
+    uint64_t sample_bytes; /* of all leaves */
     uint64_t total_bytes;
 };
 stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out,
                                 stoker_error *err);
+/* Where the leaves of item `index` lie in a batch at `base`. */
+void stk_batch_places(const struct stk_batch_layout *layout, void *base, uint64_t index,
+                      void *out_places[STK_NATIVE_LEAVES_MAX]);
+/* Makes one sample, leaf i at places[i]. */
+stoker_status stk_source_make(const struct stoker_source *source, uint64_t id, void *const *places,
+                              struct stk_made *out_made, stoker_error *err);
+/* The tensors of one sample of a source that has some. */
+void stk_source_leaves(const struct stoker_source *source, struct stk_sample_leaves *out);
 
 /* Process sources: how to start the template. Pointers live as long as the source. */
 struct stk_process_source {

@@ -34,6 +34,7 @@ stoker_status stk_process_source_open(int blob_fd, int payload_fd, struct stoker
 bool stk_image_source_is(const uint8_t *blob, size_t size);
 stoker_status stk_image_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
 stoker_status stk_image_source_check(const uint8_t *blob, size_t size, stoker_error *err);
+stoker_status stk_token_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
 
 /* The views of single kinds behind stk_source_layout() and stk_source_process(). */
 stoker_status stk_process_source_view(const struct stoker_source *source, struct stk_process_source *out,
@@ -42,5 +43,6 @@ stoker_status stk_process_source_view(const struct stoker_source *source, struct
 /* Checks of a blob's bytes alone, for the fuzzer: same result as the opens, nothing is kept. */
 stoker_status stk_media_source_check(const uint8_t *blob, size_t size, stoker_error *err);
 stoker_status stk_process_source_check(const uint8_t *blob, size_t size, stoker_error *err);
+stoker_status stk_token_source_check(const uint8_t *blob, size_t size, stoker_error *err);
 
 #endif

@@ -236,6 +236,8 @@ stoker_status stoker_blend_index_counts(stoker_blend_index *blend, uint64_t *out
     return count_samples(dataset.data, dataset.rows, blend->datasets, out_counts, err);
 }
 
+const stoker_index_cache *stk_blend_cache(const stoker_blend_index *blend) { return &blend->cache; }
+
 void stoker_blend_index_close(stoker_blend_index *blend)
 {
     if (!blend) return;

@@ -51,4 +51,7 @@ char *stk_cache_path(const stoker_index_cache *cache, const char *name);
 stoker_status stk_cache_copy(const stoker_index_cache *cache, stoker_index_cache *out, stoker_error *err);
 void stk_cache_drop(stoker_index_cache *copy);
 
+/* Of an open blend; its folder is NULL if its arrays live in memory. */
+const stoker_index_cache *stk_blend_cache(const stoker_blend_index *blend);
+
 #endif

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "tokens/reader_internal.h"
 
 /* Above plain data structures; nothing that locks is called while it is held but the cache's lock file, whose list has
  * no rank. */
@@ -120,6 +121,12 @@ static stoker_status load(struct stoker_gpt_dataset *gpt, bool assume_hit, stoke
         .check = check_built,
     };
     return stk_cache_open(&cache, &wanted, gpt->arrays, &gpt->built, err);
+}
+
+void stk_dataset_opened(const stoker_dataset *dataset, const char **out_bin_path, stoker_dataset_options *out_options)
+{
+    *out_bin_path = dataset->bin_path;
+    *out_options = dataset->options;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- opening */

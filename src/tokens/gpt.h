@@ -47,6 +47,9 @@ stoker_status stk_gpt_open_arrays(stoker_dataset *dataset, struct stk_mock *mock
 stoker_status stk_gpt_open_mock(struct stk_mock *mock, const stoker_gpt_options *options, stoker_gpt_dataset **out_gpt,
                                 stoker_error *err);
 
+/* What an open dataset was opened with: PREFIX.bin, which belongs to it, and the options without what they borrowed. */
+void stk_dataset_opened(const stoker_dataset *dataset, const char **out_bin_path, stoker_dataset_options *out_options);
+
 /* Readers of arrays whose bytes need not be aligned. */
 static inline int32_t stk_gpt_length(const struct stoker_gpt_dataset *gpt, uint64_t sequence)
 {

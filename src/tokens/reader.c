@@ -78,6 +78,10 @@ static stoker_status open_all(stoker_dataset *dataset, const char *prefix, const
                                       .dtype_code = options->dtype_code};
     dataset->retry = retry_of(options);
     dataset->unchecked = options->unchecked != 0;
+    dataset->options = *options;
+    dataset->options.index_cache_dir = NULL;
+    dataset->options.ranges = NULL;
+    dataset->options.object = NULL;
     dataset->bin_path = path_of(prefix, ".bin");
     if (!dataset->bin_path) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to open '%s'", prefix);
     if (options->access == STOKER_DATASET_OBJECT) {

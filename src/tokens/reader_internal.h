@@ -52,6 +52,7 @@ struct stoker_dataset {
     /* fixed after open */
     char *idx_path, *bin_path; /* the index where it is read from: for objects the local copy */
     bool unchecked;
+    stoker_dataset_options options; /* without what they borrow: readers and texts */
     struct stk_range_retry retry;
     struct stk_index_file index;
     struct stk_index_view view;

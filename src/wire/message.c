@@ -64,8 +64,8 @@ static void loader_open_fields(struct stk_codec *codec, struct stk_message_loade
 {
     stk_codec_u32(codec, "loader_id", &m->loader_id);
     stk_codec_u32(codec, "kind", &m->kind);
-    stk_codec_require(codec, m->kind == STK_SOURCE_MEDIA || m->kind == STK_SOURCE_PROCESS, "kind", m->kind,
-                      "a source kind, 1 or 2");
+    stk_codec_require(codec, m->kind >= STK_SOURCE_MEDIA && m->kind <= STK_SOURCE_TOKENS, "kind", m->kind,
+                      "a source kind, 1 to 3");
     stk_codec_u32(codec, "order", &m->order);
     bounded_u32(codec, "num_workers", &m->num_workers, STK_WORKERS_MAX, "at most 1024 workers");
     bounded_u32(codec, "batch_samples_max", &m->batch_samples_max, STK_BATCH_SAMPLES_MAX, "at most 65536 samples");
@@ -73,7 +73,7 @@ static void loader_open_fields(struct stk_codec *codec, struct stk_message_loade
     stk_codec_u32(codec, "retries", &m->retries);
     stk_codec_u64(codec, "max_bytes", &m->max_bytes);
     stk_codec_u64(codec, "sample_bytes", &m->sample_bytes);
-    stk_codec_require(codec, m->kind == STK_SOURCE_MEDIA || m->sample_bytes == 0, "sample_bytes", m->sample_bytes,
+    stk_codec_require(codec, m->kind != STK_SOURCE_PROCESS || m->sample_bytes == 0, "sample_bytes", m->sample_bytes,
                       "0 for a process source");
     stk_codec_u64(codec, "stall_limit_ns", &m->stall_limit_ns);
     text_field(codec, "name", &m->name);
@@ -156,6 +156,9 @@ static uint64_t dtype_bytes(uint32_t dtype)
     case STOKER_DTYPE_BFLOAT16: return 2;
     case STOKER_DTYPE_FLOAT32: return 4;
     case STOKER_DTYPE_INT64: return 8;
+    case STOKER_DTYPE_INT16: return 2;
+    case STOKER_DTYPE_INT32: return 4;
+    case STOKER_DTYPE_BOOL: return 1;
     default: return 0;
     }
 }
@@ -202,7 +205,7 @@ static void ready_fields(struct stk_codec *codec, struct stk_message_ready *m)
     stk_codec_require(codec, range_inside(m->skeleton_offset, m->skeleton_size, m->region.size), "skeleton_size",
                       m->skeleton_size, "a range inside the region");
     const uint32_t leaves_max = sizeof m->leaves / sizeof *m->leaves;
-    bounded_u32(codec, "leaf_count", &m->leaf_count, leaves_max, "at most 4");
+    bounded_u32(codec, "leaf_count", &m->leaf_count, leaves_max, "at most 8");
     if (m->leaf_count > leaves_max) return; /* refused above: the table ends there */
     codec->part = "leaves.";
     for (uint32_t i = 0; i < m->leaf_count; i++) leaf_fields(codec, &m->leaves[i], m->region.size);
@@ -241,7 +244,7 @@ static void status_fields(struct stk_codec *codec, struct stk_message_status *m)
 static void source_fields(struct stk_codec *codec, struct stk_message_source *m)
 {
     stk_codec_u64(codec, "source_id", &m->source_id);
-    bounded_u32(codec, "kind", &m->kind, STK_SOURCE_PROCESS, "a source kind, or 0 to drop it");
+    bounded_u32(codec, "kind", &m->kind, STK_SOURCE_TOKENS, "a source kind, or 0 to drop it");
 }
 
 static void task_fields(struct stk_codec *codec, struct stk_message_task *m)
@@ -261,6 +264,17 @@ static void task_fields(struct stk_codec *codec, struct stk_message_task *m)
                       "a slab for a copy task and none for the others");
     stk_codec_require(codec, m->kind != STK_TASK_COPY || m->from.size == m->target.size, "from.size", m->from.size,
                       "the size of the target");
+    bool is_batch = m->kind == STK_TASK_BATCH;
+    bounded_u32(codec, "samples", &m->samples, STK_BATCH_SAMPLES_MAX, "at most 65536 samples");
+    stk_codec_require(codec, is_batch == (m->samples == 0), "samples", m->samples,
+                      "none for a batch task and some for the others");
+    stk_codec_u32(codec, "index", &m->index);
+    stk_codec_require(codec, m->index < m->samples || (is_batch && m->index == 0), "index", m->index, "below samples");
+    stk_codec_u32(codec, "from_index", &m->from_index);
+    stk_codec_require(codec, m->from_index < m->samples || m->from_index == 0, "from_index", m->from_index,
+                      "below samples");
+    stk_codec_require(codec, m->kind == STK_TASK_COPY || m->from_index == 0, "from_index", m->from_index,
+                      "0 unless for a copy task");
     stk_codec_bytes(codec, "payload", &m->payload, 0, STK_PAYLOAD_BYTES_MAX);
     stk_codec_require(codec, (m->kind == STK_TASK_BATCH) == (m->payload.size != 0), "payload", m->payload.size,
                       "some for a batch task and none for the others (its size in bytes)");

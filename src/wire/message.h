@@ -24,7 +24,7 @@
 #include "base/limits.h"
 
 #define STK_WIRE_MAGIC 0x314b5453u /* "STK1" */
-#define STK_WIRE_VERSION 1u
+#define STK_WIRE_VERSION 2u
 #define STK_FRAME_HEADER_BYTES 32u
 
 enum stk_message_type {
@@ -83,8 +83,9 @@ struct stk_message_hello {
 };
 
 enum stk_source_kind {
-    STK_SOURCE_MEDIA = 1,  /* blob: source/media.h */
-    STK_SOURCE_PROCESS = 2 /* blob: source/process.h */
+    STK_SOURCE_MEDIA = 1,   /* blob: source/media.h */
+    STK_SOURCE_PROCESS = 2, /* blob: source/process.h */
+    STK_SOURCE_TOKENS = 3   /* blob: source/tokens.c */
 };
 
 struct stk_message_loader_open {
@@ -138,7 +139,7 @@ struct stk_message_verdict { /* REFUSED (loader_id 0), LOADER_OPENED (status OK)
 };
 
 struct stk_message_region { /* part of a segment */
-    uint64_t slab_id; /* 0: none */
+    uint64_t slab_id;       /* 0: none */
     uint64_t segment_id;
     uint64_t segment_bytes;
     uint64_t offset;
@@ -166,7 +167,8 @@ struct stk_message_ready {
     struct stk_message_region region;
     uint64_t skeleton_offset, skeleton_size; /* from the start of the region; size 0: none */
     uint32_t leaf_count;
-    struct stk_message_leaf leaves[4]; /* native batches have few; process batches keep theirs in the skeleton */
+    struct stk_message_leaf
+        leaves[STK_NATIVE_LEAVES_MAX]; /* native batches have few; process batches keep theirs in the skeleton */
 };
 
 struct stk_message_failed {
@@ -174,7 +176,7 @@ struct stk_message_failed {
     uint64_t sequence;
     int32_t status;
     uint32_t tasks_retried;
-    struct stk_span text;    /* "sample 17: clips/a.mp4: moov atom not found" */
+    struct stk_span text; /* "sample 17: clips/a.mp4: moov atom not found" */
     struct stk_span detail;
 };
 
@@ -198,8 +200,8 @@ struct stk_message_source { /* SOURCE, SOURCE_DROP */
 };
 
 enum stk_task_kind {
-    STK_TASK_MAKE = 1, /* materialise sample_id of source_id into the target */
-    STK_TASK_COPY = 2, /* copy `from` to the target, equal sizes */
+    STK_TASK_MAKE = 1, /* materialise sample_id of source_id at `index` of the batch in the target */
+    STK_TASK_COPY = 2, /* copy the sample at `from_index` of the batch in `from` to that place, equal sizes */
     STK_TASK_BATCH = 3 /* process source: make the batch of `payload` */
 };
 
@@ -209,8 +211,10 @@ struct stk_message_task {
     uint32_t attempt;
     uint64_t source_id;
     uint64_t sample_id;
-    struct stk_message_region target; /* slab_id 0 with BATCH: size not known yet */
+    struct stk_message_region target; /* of the whole batch; slab_id 0 with BATCH: size not known yet */
     struct stk_message_region from;   /* COPY only */
+    uint32_t samples;                 /* of the batch, which says where the leaves of each lie; 0 with BATCH */
+    uint32_t index, from_index;       /* below samples; 0 where it means nothing */
     struct stk_span payload;          /* BATCH only */
 };
 

@@ -76,7 +76,7 @@ static struct stk_message_source valid_source(void) { return (struct stk_message
 
 static struct stk_message_task valid_task(void)
 {
-    return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, {NULL, 0}};
+    return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, 3, 2, 1, {NULL, 0}};
 }
 
 static struct stk_message_need valid_need(void) { return (struct stk_message_need){1, UINT64_MAX}; }
@@ -203,7 +203,7 @@ static void test_loader_open_refuses_unknown_kinds_and_sizes(void **state)
 {
     (void)state;
     EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 0, "loader_open: kind is 0, expected a source kind");
-    EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 3, "loader_open: kind is 3, expected a source kind");
+    EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 4, "loader_open: kind is 4, expected a source kind");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 4, 4, 2,
                    "loader_open: sample_bytes is 7, expected 0 for a process");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 12, 4, 1025, "loader_open: num_workers is 1025");
@@ -287,10 +287,10 @@ static void test_ready_describes_only_its_region(void **state)
     EXPECT_REFUSED(ready, valid_ready(), skeleton, 8, 3997,
                    "ready: skeleton_size is 100, expected a range inside the region");
     EXPECT_REFUSED(ready, valid_ready(), skeleton, 8, UINT64_MAX - 50, "ready: skeleton_size is 100");
-    EXPECT_REFUSED(ready, valid_ready(), count, 4, 5, "ready: leaf_count is 5, expected at most 4");
+    EXPECT_REFUSED(ready, valid_ready(), count, 4, 9, "ready: leaf_count is 9, expected at most 8");
     EXPECT_REFUSED(ready, valid_ready(), count, 4, 1, "ready: body has");
     EXPECT_REFUSED(ready, valid_ready(), leaf, 4, 0, "ready: leaves.dtype is 0");
-    EXPECT_REFUSED(ready, valid_ready(), leaf, 4, 6, "ready: leaves.dtype is 6");
+    EXPECT_REFUSED(ready, valid_ready(), leaf, 4, 9, "ready: leaves.dtype is 9");
     EXPECT_REFUSED(ready, valid_ready(), leaf, 4, STOKER_DTYPE_INT64,
                    "ready: leaves.size is 120, expected the product");
     EXPECT_REFUSED(ready, valid_ready(), leaf + 4, 4, 9, "ready: leaves.ndim is 9");
@@ -334,8 +334,14 @@ static void test_task_fields_fit_its_kind(void **state)
                    "task: from.slab_id is 11, expected a slab for a copy task");
     EXPECT_REFUSED(task, valid_task(), 8, 4, STK_TASK_BATCH, "task: from.slab_id is 11");
     EXPECT_REFUSED(task, valid_task(), from + 32, 8, 100, "task: from.size is 100, expected the size of the target");
-    struct stk_message_task make = {.kind = STK_TASK_MAKE, .target = REGION};
-    EXPECT_REFUSED(task, make, 8, 4, STK_TASK_BATCH, "task: payload is 0, expected some for a batch task");
+    struct stk_message_task make = {.kind = STK_TASK_MAKE, .target = REGION, .samples = 2};
+    EXPECT_REFUSED(task, make, 8, 4, STK_TASK_BATCH, "task: samples is 2, expected none for a batch task");
+    const size_t places = 120;
+    EXPECT_REFUSED(task, make, places, 4, 0, "task: samples is 0, expected none for a batch task and some");
+    EXPECT_REFUSED(task, make, places, 4, 65537, "task: samples is 65537");
+    EXPECT_REFUSED(task, make, places + 4, 4, 2, "task: index is 2, expected below samples");
+    EXPECT_REFUSED(task, make, places + 8, 4, 1, "task: from_index is 1, expected 0 unless for a copy");
+    EXPECT_REFUSED(task, valid_task(), places + 8, 4, 3, "task: from_index is 3, expected below samples");
     struct stk_message_task batch = {.kind = STK_TASK_BATCH, .payload = SPAN("p")};
     EXPECT_REFUSED(task, batch, 8, 4, STK_TASK_MAKE,
                    "task: target.slab_id is 0, expected a slab, except for a batch task");
@@ -356,7 +362,7 @@ static void test_notice_and_source_know_their_enums(void **state)
     (void)state;
     EXPECT_REFUSED(notice, valid_notice(), 0, 4, 4, "notice: level is 4");
     EXPECT_REFUSED(notice, valid_notice(), 4, 4, 0, "notice: id is 0, expected a longer one");
-    EXPECT_REFUSED(source, valid_source(), 8, 4, 3, "source: kind is 3");
+    EXPECT_REFUSED(source, valid_source(), 8, 4, 4, "source: kind is 4");
 }
 
 static void test_decoded_values_are_those_encoded(void **state)

@@ -21,6 +21,7 @@ CORPUS = ROOT / "tests/fuzz/corpus/wire"
 KEY = bytes(range(0x30, 0x3a)) + b"abcdef" * 9
 REGION = dict(slab_id=11, segment_id=12, segment_bytes=1 << 22, offset=65536, size=4096, fd_sent=1)
 NO_REGION = dict(slab_id=0, segment_id=0, segment_bytes=0, offset=0, size=0, fd_sent=0)
+NO_PLACE = dict(samples=0, index=0, from_index=0)
 IDS = struct.pack("<3Q", 17, 259, 2**64 - 1)
 LEAVES = [dict(dtype=4, ndim=3, shape=(2, 3, 5), offset=256, size=120),
           dict(dtype=5, ndim=1, shape=(2,), offset=512, size=16)]
@@ -49,8 +50,9 @@ VALUES = {
     "notice": [dict(level=3, id=b"worker_replaced", text=b"worker 3 was killed")],
     "status": [dict(), dict(text=b'{"schema":"stoker.status"}')],
     "source": [dict(kind=2), dict(kind=0)],
-    "task": [dict(kind=1, target=REGION), dict(kind=2, target=REGION, **{"from": REGION}),
-             dict(kind=3, payload=b"p"), dict(kind=3, target=REGION, payload=b"p")],
+    "task": [dict(kind=1, target=REGION, samples=4, index=3, from_index=0),
+             dict(kind=2, target=REGION, samples=65536, index=0, from_index=65535, **{"from": REGION}),
+             dict(kind=3, payload=b"p", **NO_PLACE), dict(kind=3, target=REGION, payload=b"p", **NO_PLACE)],
     "need": [dict(size=2**64 - 1)],
     "grant": [dict(status=0, region=REGION), dict(status=-21, text=b"no memory")],
     "done": [dict(status=0, used=500, skeleton_offset=400, skeleton_size=100),
@@ -63,7 +65,7 @@ VALUES = {
 BAD = [
     ("trailing_byte", "NEED", dict(), lambda data: data + b"\0"),
     ("magic", "NEED", dict(), lambda data: b"X" + data[1:]),
-    ("version", "NEED", dict(), lambda data: data[:4] + b"\2" + data[5:]),
+    ("version", "NEED", dict(), lambda data: data[:4] + b"\1" + data[5:]),
     ("reserved", "NEED", dict(), lambda data: data[:24] + b"\1" + data[25:]),
     ("fd_count", "NEED", dict(), lambda data: data[:8] + b"\5" + data[9:]),
     ("body_size_huge", "NEED", dict(), lambda data: data[:12] + b"\xff\xff\xff\xff" + data[16:]),
@@ -85,9 +87,12 @@ BAD = [
     ("leaf_ndim", "READY", dict(region=REGION, skeleton_offset=0, skeleton_size=0,
                                 leaves=[dict(dtype=1, ndim=9, shape=(1,) * 9, offset=0, size=1)]), None),
     ("leaf_count", "READY", dict(region=REGION, skeleton_offset=0, skeleton_size=0,
-                                 leaves=[dict(dtype=1, ndim=1, shape=(1,), offset=0, size=1)] * 5), None),
-    ("copy_of_other_size", "TASK", dict(kind=2, target=REGION, **{"from": {**REGION, "size": 8}}), None),
-    ("make_without_target", "TASK", dict(kind=1), None),
+                                 leaves=[dict(dtype=1, ndim=1, shape=(1,), offset=0, size=1)] * 9), None),
+    ("copy_of_other_size", "TASK", dict(kind=2, target=REGION, samples=2, **{"from": {**REGION, "size": 8}}), None),
+    ("place_outside_batch", "TASK", dict(kind=1, target=REGION, samples=4, index=4, from_index=0), None),
+    ("place_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, from_index=2, **{"from": REGION}), None),
+    ("batch_with_places", "TASK", dict(kind=3, payload=b"p", samples=1, index=0, from_index=0), None),
+    ("make_without_target", "TASK", dict(kind=1, samples=1, index=0, from_index=0), None),
 ]
 
 
@@ -128,7 +133,7 @@ def encode_struct(bodies, name, values):
 
 
 def frame(number, body):
-    return struct.pack("<IHHHHIQQ", 0x314b5453, 1, number, 0, 0, len(body), 0x0123456789abcdef, 0) + body
+    return struct.pack("<IHHHHIQQ", 0x314b5453, 2, number, 0, 0, len(body), 0x0123456789abcdef, 0) + body
 
 
 def make():
