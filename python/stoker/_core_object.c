@@ -103,7 +103,7 @@ int core_object_options(PyObject *mapping, stoker_object_options *out, PyObject 
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ settings */
+/* -------------------------------------------------------------------------------------------------------- settings */
 
 struct environment {
     PyObject *mapping;
@@ -170,7 +170,7 @@ static PyObject *object_settings(PyObject *module, PyObject *mapping)
     return result;
 }
 
-/* -------------------------------------------------------------------------------------------------------- one object */
+/* ------------------------------------------------------------------------------------------------------ one object */
 
 static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

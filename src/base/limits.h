@@ -78,7 +78,7 @@
 #define STK_OBJECT_RETRIES 3
 #define STK_OBJECT_DELAY_NS (STK_SECOND_NS / 5)
 #define STK_OBJECT_DELAY_NS_MAX (20 * STK_SECOND_NS) /* as Amazon's tools */
-#define STK_RANGE_WAYS_MAX 16u  /* requests at once for one read: one connection of S3 gives a tenth of a 10 Gbit link */
+#define STK_RANGE_WAYS_MAX 16u  /* requests at once for one read: one connection of S3 gives about 1 Gbit/s */
 #define STK_RANGE_PART_BYTES ((size_t)16 << 20) /* longer reads are cut; at 100 MB/s a part takes ten round trips */
 #define STK_BLOCK_BYTES_DEFAULT (UINT64_C(256) << 20) /* Megatron-LM's bin_chunk_nbytes */
 #define STK_BLOCK_BUCKETS_MAX 65536u            /* of the table of cached blocks; more blocks share buckets */

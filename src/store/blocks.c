@@ -3,13 +3,13 @@
  * The block cache: see range.h, and docs/decisions/0120 for the two ways it works.
  *
  * A cache with room for one block follows Megatron-LM's reader: a read outside the block replaces it by
- * [offset rounded down to a block, the later of that plus a block and the end of the read), so a read is never cut. With
+ * [offset rounded down to a block, the later of that plus a block and the end of the read): no read is cut. With
  * room for more, blocks lie on a grid, the least recently used go first, and a read that spans several fetches the
  * missing ones at once.
  *
- * Whoever adds a block fetches it, without the lock; others that want it wait for it. What a thread fetches itself comes
- * before what it waits for, so no two wait for each other. A forked child starts with an empty cache: the parent's
- * blocks may be half-written, and their fetching threads do not exist there.
+ * Whoever adds a block fetches it, without the lock; others that want it wait for it. What a thread fetches itself
+ * comes before what it waits for, so no two wait for each other. A forked child starts with an empty cache: the
+ * parent's blocks may be half-written, and their fetching threads do not exist there.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -117,6 +117,12 @@ static void unlist(const struct blocks_range *self, struct cache *cache, struct 
     unref_block(block);
 }
 
+static void drop_oldest(const struct blocks_range *self, struct cache *cache)
+{
+    STK_ASSERT(!cache->oldest->older && cache->oldest->listed);
+    unlist(self, cache, cache->oldest);
+}
+
 static struct block *find(const struct blocks_range *self, struct cache *cache, uint64_t offset, size_t size)
 {
     struct block *block = *bucket_of(self, cache, offset); /* a single cache has one bucket */
@@ -133,7 +139,7 @@ static struct block *add(const struct blocks_range *self, struct cache *cache, u
         free(data);
         return NULL;
     }
-    while (cache->oldest && cache->bytes + size > self->cache_bytes) unlist(self, cache, cache->oldest);
+    while (cache->oldest && cache->bytes + size > self->cache_bytes) drop_oldest(self, cache);
     *block = (struct block){.start = start, .size = size, .data = data, .refs = 1, .listed = true};
     struct block **at = bucket_of(self, cache, start);
     block->next = *at;
@@ -149,8 +155,8 @@ static stoker_status create_cache(const struct blocks_range *self, struct cache 
     struct cache *cache = calloc(1, sizeof *cache + self->bucket_count * sizeof cache->buckets[0]);
     if (!cache) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a block cache");
     stoker_status status = stk_mutex_create(LOCK_RANK, &cache->lock, err);
-    if (status == STOKER_OK) status = stk_condition_create(&cache->changed, err);
-    if (status != STOKER_OK) {
+    if (status >= 0) status = stk_condition_create(&cache->changed, err);
+    if (status < 0) {
         stk_mutex_destroy(cache->lock);
         free(cache);
         return status;
@@ -164,7 +170,7 @@ static stoker_status create_cache(const struct blocks_range *self, struct cache 
 
 static void destroy_cache(const struct blocks_range *self, struct cache *cache)
 {
-    while (cache->oldest) unlist(self, cache, cache->oldest);
+    while (cache->oldest) drop_oldest(self, cache);
     stk_condition_destroy(cache->changed);
     stk_mutex_destroy(cache->lock);
     free(cache);

@@ -118,7 +118,7 @@ static void give_handle(struct pool *pool, CURL *handle)
     if (!keep) curl_easy_cleanup(handle);
 }
 
-/* ------------------------------------------------------------------------------------------------------- one request */
+/* ------------------------------------------------------------------------------------------------------ one request */
 
 struct exchange {
     const struct stk_http_call *call;

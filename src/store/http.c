@@ -48,7 +48,7 @@ static void take_text(struct cursor cursor, char out[STK_HTTP_TEXT_BYTES_MAX])
     out[size] = 0;
 }
 
-/* "bytes 0-99/2048", a star instead of the total if it is not known, a star instead of the range if it is past the end. */
+/* "bytes 0-99/2048"; a star stands for a total that is not known, or for a range past the end. */
 static void take_range(struct stk_http_answer *answer, struct cursor cursor)
 {
     uint64_t first = 0, last = 0, total = STK_HTTP_UNKNOWN;

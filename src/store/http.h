@@ -36,7 +36,7 @@ void stk_http_answer_init(struct stk_http_answer *answer);
 void stk_http_answer_line(struct stk_http_answer *answer, const char *line, size_t size);
 /* Text of <Code> in the body of an S3 error ("AccessDenied"); "" if there is none that looks like one. */
 void stk_http_error_code(const char *body, size_t size, char out[64]);
-/* Same version? Tags count without their mark of weakness; without tags the dates do; without dates nothing is known. */
+/* Same version? Tags count without their mark of weakness; without tags the dates do; without either it may be. */
 bool stk_http_same_version(const char *etag_a, const char *modified_a, const char *etag_b, const char *modified_b);
 
 /* ------------------------------------------------------------------------------------------------------- transport */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes by range, wherever they lie: a path, an object behind HTTP(S) or S3, or a caller's own reader; and a block cache
- * over any of them. Every read is exact: fewer bytes than asked are an error that names the object and the place.
+ * Bytes by range, wherever they lie: a path, an object behind HTTP(S) or S3, or a caller's own reader; and a block
+ * cache over any of them. Every read is exact: fewer bytes than asked are an error that names object and place.
  */
 #ifndef STK_STORE_RANGE_H
 #define STK_STORE_RANGE_H

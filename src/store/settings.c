@@ -120,7 +120,7 @@ void stoker_object_settings_destroy(stoker_object_settings *settings)
     free(settings);
 }
 
-/* ------------------------------------------------------------------------------------------------ from an environment */
+/* --------------------------------------------------------------------------------------------- from an environment */
 
 static const char *lookup(const struct environment *environment, const char *name)
 {

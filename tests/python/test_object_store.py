@@ -461,6 +461,19 @@ def test_a_dataset_is_read_from_storage(scheme, corpus, tmp_path, monkeypatch):
             IndexedDataset.exists(prefix)
 
 
+def test_the_environment_may_choose_the_blocks(corpus, tmp_path, monkeypatch):
+    documents, files = corpus
+    with Server(files) as server:
+        monkeypatch.setenv("STOKER_OBJECT_BLOCK_BYTES", "300")
+        dataset = open_dataset(f"{server.url}/bucket/data/x", tmp_path / "cache")
+        before = len(server.ranges())
+        assert numpy.array_equal(dataset.get(0, 0, 1), documents[0][:1])
+        assert server.ranges()[before:] == ["bytes=0-299"]
+        monkeypatch.setenv("STOKER_OBJECT_BLOCK_BYTES", "300k")
+        with pytest.raises(errors.CallerError, match="expected a number of bytes"):
+            open_dataset(f"{server.url}/bucket/data/x", tmp_path / "cache")
+
+
 def test_faults_under_a_dataset_change_no_byte(corpus, tmp_path):
     documents, files = corpus
     with Server(files) as server:

@@ -79,12 +79,19 @@ def _is_msc(url: str) -> bool:
     return url.startswith("msc://")
 
 
+def _block_bytes(config: Any) -> int:
+    """STOKER_OBJECT_BLOCK_BYTES comes first: a GPTDatasetConfig has no member for the size of blocks."""
+    text = os.environ.get("STOKER_OBJECT_BLOCK_BYTES")
+    if not text:
+        return getattr(config, "bin_chunk_nbytes", 0)
+    if not text.isdecimal() or int(text) == 0:
+        raise errors.CallerError(f"STOKER_OBJECT_BLOCK_BYTES is {text!r}; expected a number of bytes")
+    return int(text)
+
+
 def indexed_file_options(path_prefix: str, config: Any) -> dict[str, Any]:
     """Arguments of ``_core.IndexedFile`` for a dataset in object storage."""
-    options: dict[str, Any] = {
-        "index_cache_dir": config.path_to_idx_cache,
-        "block_bytes": getattr(config, "bin_chunk_nbytes", 0),
-    }
+    options: dict[str, Any] = {"index_cache_dir": config.path_to_idx_cache, "block_bytes": _block_bytes(config)}
     if _is_msc(path_prefix):
         options["ranges"] = _MultiStorageClient()
     else:
