@@ -52,7 +52,8 @@ static bool count_epochs(const struct stk_gpt_request *request, uint64_t tokens_
         if (need > tokens_per_epoch && tokens_per_epoch > 0)
             epochs = need / tokens_per_epoch + (need % tokens_per_epoch != 0);
     }
-    if (__builtin_mul_overflow(epochs, tokens_per_epoch, &tokens) || tokens > (uint64_t)INT64_MAX) return false;
+    /* Half of int64, so that a count that was rounded up to a power of two in single precision still fits. */
+    if (__builtin_mul_overflow(epochs, tokens_per_epoch, &tokens) || tokens > (uint64_t)INT64_MAX / 2) return false;
     *out_epochs = epochs;
     *out_tokens = tokens;
     return true;

@@ -186,8 +186,11 @@ static void test_what_cannot_be_counted_is_refused(void **state)
     request.samples = UINT64_MAX - 1;
     refuse(&request, STOKER_ERR_INVALID_ARGUMENT, "more than 64-bit numbers count");
     assert_int_equal(stk_gpt_count_deferred(&request), -1);
-    request.samples = (uint64_t)INT64_MAX;
+    request.samples = (uint64_t)INT64_MAX / 2 - 9;
     request.sequence_length = 1;
+    request.keep_partial = 1;
+    assert_true(plan_of(&request).samples == UINT64_C(1) << 62);
+    request.samples = (uint64_t)INT64_MAX / 2 + 1;
     refuse(&request, STOKER_ERR_INVALID_ARGUMENT, "more than 64-bit numbers count");
     request.samples = 1;
     request.sequence_length = 0;
