@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "store/range_fixture.h"
+#include "tests/support/allocations.h"
 
 static struct stk_range *open_over(struct fake_range *fake, uint64_t block_bytes, uint64_t cache_bytes)
 {
@@ -210,6 +211,30 @@ static void test_blocks_refuse_no_size(void **state)
     stk_range_close(range);
 }
 
+static void test_fault_blocks_without_memory(void **state)
+{
+    (void)state;
+    static const uint64_t cache_bytes[] = {100, 5000};
+    for (size_t round = 0; round < 2; round++) {
+        uint64_t n = 0;
+        for (bool failed = true; failed;) {
+            struct fake_range *fake = fake_open(1000, 1);
+            struct stk_range *range = NULL;
+            uint8_t got[650];
+            stoker_error err = {0};
+            allocations_fail(++n);
+            stoker_status status = stk_range_open_blocks(&fake->head, 100, cache_bytes[round], &range, &err);
+            if (status >= 0) status = stk_range_read(range, 50, 650, got, &err);
+            failed = allocations_failed();
+            allocations_fail(0);
+            assert_int_equal(status, failed ? STOKER_ERR_NO_MEMORY : STOKER_OK);
+            if (range) fake_expect(range, 50, 650); /* what failed is no part of the cache */
+            stk_range_close(range ? range : &fake->head);
+        }
+        assert_true(n > 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_blocks_a_failed_block_is_asked_for_again),
         cmocka_unit_test(test_blocks_start_empty_in_a_child),
         cmocka_unit_test(test_blocks_refuse_no_size),
+        cmocka_unit_test(test_fault_blocks_without_memory),
     };
     return stk_run_tests(tests);
 }

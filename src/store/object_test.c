@@ -5,6 +5,7 @@
  */
 #include "store/http_fixture.h"
 #include "store/range_internal.h"
+#include "tests/support/allocations.h"
 
 #define PART(range) "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nContent-Range: bytes " range "\r\n"
 
@@ -430,6 +431,43 @@ static void test_object_refuses_addresses(void **state)
     assert_null(range);
 }
 
+static stoker_status open_and_read(const char *url, const stoker_object_options *options, uint8_t *got,
+                                   stoker_error *err)
+{
+    struct stk_range *range = NULL;
+    struct stk_range_retry none = {0, 0};
+    stoker_status status = stk_range_open_url(url, options, none, &range, err);
+    if (status >= 0) status = stk_range_read(range, 0, 10, got, err);
+    stk_range_close(range);
+    return status;
+}
+
+static void test_fault_object_without_memory(void **state)
+{
+    (void)state;
+    const struct reply reply = {.head = PART("0-9/10"), .size = 10};
+    stoker_object_options options = STOKER_OBJECT_OPTIONS_INIT;
+    char endpoint[64];
+    uint8_t got[10];
+    uint64_t n = 0;
+    options.access_key_id = "AKID";
+    options.secret_access_key = "secret";
+    options.endpoint = endpoint;
+    for (bool failed = true; failed;) {
+        struct http_server *server = http_server_start(&reply, 1);
+        (void)snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%u", server->port);
+        stoker_error err = {0};
+        allocations_fail(++n);
+        stoker_status status = open_and_read("s3://bucket/x.bin", &options, got, &err);
+        failed = allocations_failed();
+        allocations_fail(0);
+        (void)http_server_end(server); /* it was asked, or not */
+        assert_int_equal(status, failed ? STOKER_ERR_NO_MEMORY : STOKER_OK);
+        assert_int_equal(err.status, failed ? STOKER_ERR_NO_MEMORY : STOKER_OK);
+    }
+    assert_true(n > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_object_waits_and_refusals_are_bounded),
         cmocka_unit_test(test_object_follows_redirections),
         cmocka_unit_test(test_object_refuses_addresses),
+        cmocka_unit_test(test_fault_object_without_memory),
     };
     return stk_run_tests(tests);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "tests/support/allocations.h"
 #include "tests/support/unit.h"
 
 static char folder[64];
@@ -209,13 +210,33 @@ static void test_settings_copy_checks_the_version(void **state)
     stoker_object_settings_destroy(settings);
 }
 
+static void test_fault_settings_without_memory(void **state)
+{
+    (void)state;
+    char home[96];
+    (void)snprintf(home, sizeof home, "HOME=%s", folder);
+    const char *const list[] = {home, NULL};
+    uint64_t n = 0;
+    for (bool failed = true; failed;) {
+        stoker_object_settings *settings = NULL;
+        stoker_error err = {0};
+        allocations_fail(++n);
+        stoker_status status = stoker_object_settings_create(from_list, (void *)(uintptr_t)list, &settings, &err);
+        failed = allocations_failed();
+        allocations_fail(0);
+        assert_int_equal(status, failed ? STOKER_ERR_NO_MEMORY : STOKER_OK);
+        assert_true(failed == !settings);
+        stoker_object_settings_destroy(settings);
+    }
+    assert_true(n > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings_of_variables),
-        cmocka_unit_test(test_settings_of_files),
-        cmocka_unit_test(test_settings_refuse_clearly),
-        cmocka_unit_test(test_settings_copy_checks_the_version),
+        cmocka_unit_test(test_settings_of_variables),         cmocka_unit_test(test_settings_of_files),
+        cmocka_unit_test(test_settings_refuse_clearly),       cmocka_unit_test(test_settings_copy_checks_the_version),
+        cmocka_unit_test(test_fault_settings_without_memory),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
