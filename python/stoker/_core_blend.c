@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blends for Python (BlendIndex), and single functions of the index that users of the drop-in and benchmarks need.
+ * Blends for Python (BlendIndex), native sources of token data, and single functions of the index that users of the
+ * drop-in and benchmarks need.
  */
 #include "_core_gpt.h"
 
 #include <string.h>
+
+#include "_core_media.h"
 
 struct blend_object {
     PyObject_HEAD stoker_blend_index *blend;
@@ -250,6 +253,57 @@ static PyObject *shuffled_range(PyObject *self, PyObject *args)
     return out;
 }
 
+static PyObject *token_source(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    (void)self;
+    static char *names[] = {
+        "datasets",      "blend",          "count",     "pad", "eod", "reset_position_ids", "reset_attention_mask",
+        "eod_mask_loss", "attention_mask", "documents", NULL};
+    PyObject *sequence, *blend = Py_None;
+    stoker_gpt_form form = STOKER_GPT_FORM_INIT;
+    stoker_token_spec spec = STOKER_TOKEN_SPEC_INIT;
+    unsigned long long count = 0;
+    long long pad = -1, eod = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OKLLppppp", names, &sequence, &blend, &count, &pad, &eod,
+                                     &form.reset_position_ids, &form.reset_attention_mask, &form.eod_mask_loss,
+                                     &form.attention_mask, &form.documents)) {
+        return NULL;
+    }
+    form.pad = pad;
+    form.eod = eod;
+    spec.form = &form;
+    spec.count = count;
+    if (blend != Py_None && (spec.blend = core_blend_handle(blend)) == NULL) {
+        return NULL;
+    }
+    PyObject *keep = PySequence_Tuple(sequence); /* owns the datasets during the call */
+    Py_ssize_t datasets = keep != NULL ? PyTuple_Size(keep) : 0;
+    stoker_gpt_dataset **handles =
+        keep != NULL ? PyMem_Calloc((size_t)datasets + 1, sizeof(stoker_gpt_dataset *)) : NULL;
+    stoker_source *source = NULL;
+    if (handles == NULL && keep != NULL) {
+        PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; handles != NULL && i < datasets && PyErr_Occurred() == NULL; i++) {
+        handles[i] = core_gpt_handle(PyTuple_GetItem(keep, i));
+    }
+    if (PyErr_Occurred() == NULL) {
+        stoker_error err = {0};
+        stoker_status status;
+        spec.datasets = handles;
+        spec.dataset_count = datasets < INT32_MAX ? (uint32_t)datasets : UINT32_MAX;
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_source_create_tokens(&spec, &source, &err);
+        Py_END_ALLOW_THREADS
+        if (status < 0) {
+            core_raise(status, &err, NULL, 0);
+        }
+    }
+    PyMem_Free(handles);
+    Py_XDECREF(keep);
+    return source != NULL ? core_source_wrap(source) : NULL;
+}
+
 static PyMethodDef blend_methods[] = {
     {"arrays", blend_arrays, METH_NOARGS, "arrays() -> dict\n\nname -> (buffer, dtype text, shape)."},
     {"counts", blend_counts, METH_NOARGS, "counts() -> list[int]\n\nSamples taken of each dataset."},
@@ -277,6 +331,8 @@ static PyType_Spec blend_spec = {
 };
 
 static PyMethodDef blend_functions[] = {
+    {"token_source", (PyCFunction)(void (*)(void))token_source, METH_VARARGS | METH_KEYWORDS,
+     "token_source(datasets, *, blend=None, count=0, pad=-1, ...) -> Source\n\nItems made without Python."},
     {"weights_normalize", weights_normalize, METH_O,
      "weights_normalize(weights) -> list[float]\n\nEach divided by NumPy's pairwise sum."},
     {"shuffled_range", shuffled_range, METH_VARARGS,

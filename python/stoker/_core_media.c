@@ -167,7 +167,7 @@ stoker_source *core_source_handle(PyObject *object)
     return source;
 }
 
-static PyObject *source_wrap(stoker_source *source)
+PyObject *core_source_wrap(stoker_source *source)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(source_type, Py_tp_alloc);
     struct source_object *object = (struct source_object *)allocate(source_type, 0);
@@ -233,7 +233,7 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_END_ALLOW_THREADS
     PyMem_Free(texts);
     Py_DECREF(keep);
-    return status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
+    return status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
 }
 
 static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -264,7 +264,7 @@ static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs
         Py_BEGIN_ALLOW_THREADS
         status = stoker_source_create_process(&spec, &source, &err);
         Py_END_ALLOW_THREADS
-        result = status < 0 ? core_raise(status, &err, NULL, 0) : source_wrap(source);
+        result = status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
     }
     PyMem_Free(argv_texts);
     PyMem_Free(env_texts);
@@ -280,6 +280,24 @@ static PyObject *source_count(PyObject *self, void *unused)
     (void)unused;
     stoker_source *source = core_source_handle(self);
     return source == NULL ? NULL : PyLong_FromUnsignedLongLong(stoker_source_count(source));
+}
+
+static PyObject *source_names(PyObject *self, void *unused)
+{
+    (void)unused;
+    stoker_source *source = core_source_handle(self);
+    PyObject *list = source == NULL ? NULL : PyList_New(0);
+    const char *name;
+    for (size_t i = 0; list != NULL && (name = stoker_source_member(source, i)) != NULL; i++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (text == NULL || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+    }
+    PyObject *names = list == NULL ? NULL : PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return names;
 }
 
 static PyObject *source_describe(PyObject *self, PyObject *args)
@@ -357,6 +375,7 @@ static PyMethodDef source_methods[] = {
 
 static PyGetSetDef source_properties[] = {
     {"count", source_count, NULL, "Number of samples.", NULL},
+    {"names", source_names, NULL, "Names of the members of a sample; empty if it is one tensor.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

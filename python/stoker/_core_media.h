@@ -14,4 +14,7 @@ struct source_object {
 /* The handle of a Source, or NULL with an exception set. Borrowed. */
 stoker_source *core_source_handle(PyObject *object);
 
+/* A new Source around a handle, which it takes; NULL with an exception set, and the handle closed. */
+PyObject *core_source_wrap(stoker_source *source);
+
 #endif

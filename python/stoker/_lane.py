@@ -20,7 +20,7 @@ import pickle
 import cloudpickle
 import torch
 
-from . import _fanout, _pickling, _plane, _core, _tree, errors, media
+from . import _fanout, _native, _pickling, _plane, _core, _tree, errors, media
 
 __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
@@ -45,6 +45,8 @@ def native_view(dataset):
     indices = None
     if type(dataset) is torch.utils.data.Subset:
         dataset, indices = dataset.dataset, dataset.indices
+    if (tokens := _native.token_view(dataset, indices)) is not None:
+        return tokens
     if not isinstance(dataset, media.VideoDataset):
         return None
     own = ("__getitem__", "__getitems__", "__len__", "_decode")
@@ -387,6 +389,8 @@ class Crew:
         return data
 
     def _rebuild_native(self, batch, index):
+        if isinstance(self._native, _native.TokenView):
+            return self._native.rebuild(batch, self._collated)
         leaf = batch.leaf(0)
         if leaf.size < _tree.INLINE_BYTES:  # a small leaf must not keep a slab (rule A5)
             flat = torch.frombuffer(bytearray(leaf), dtype=torch.uint8)
