@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Blocks of JSON lines to tokens: see stoker/text.h. Per key, three lists say what the block holds: references to
- * pieces, where the texts end among them, and where the documents end among the texts. They are filled when the block is
- * fed, and read when every piece is known.
+ * pieces, where the texts end among them, and where the documents end among the texts. They are filled when the block
+ * is fed, and read when every piece is known.
  */
 #include <stoker/text.h>
 
@@ -42,12 +42,11 @@ struct stoker_text_encoder {
     struct stk_list tokens, lengths, documents; /* of the key that was taken last */
 };
 
-/* ------------------------------------------------------------------------------------------------------------ making */
+/* ----------------------------------------------------------------------------------------------------------- making */
 
-static stoker_status check_options(const stoker_text_options *options, int64_t id_limit, stoker_error *err)
+static stoker_status check_options(const stoker_text_options *options, int64_t id_limit, int64_t type_limit,
+                                   stoker_error *err)
 {
-    if (!options || options->struct_size != sizeof *options)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "options of an encoder have another size");
     if ((unsigned)options->rule > STOKER_TEXT_NUMBERS)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "rule %d is not known", (int)options->rule);
     if (options->key_count == 0 || options->key_count > STK_JSON_KEYS_MAX)
@@ -57,10 +56,9 @@ static stoker_status check_options(const stoker_text_options *options, int64_t i
         for (size_t j = 0; j < i; j++)
             if (strcmp(options->keys[i], options->keys[j]) == 0)
                 return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "key '%s' is given twice", options->keys[i]);
-    int64_t type_limit = options->wide ? INT64_C(1) << 31 : 1 << 16;
-    if (options->id_limit < 0 || options->id_limit > type_limit)
+    if (id_limit < 0 || id_limit > type_limit)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "id limit %lld; the element type holds ids below %lld",
-                        (long long)options->id_limit, (long long)type_limit);
+                        (long long)id_limit, (long long)type_limit);
     if (options->eod < -1 || options->eod >= id_limit)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "end-of-document id %lld is not below %lld",
                         (long long)options->eod, (long long)id_limit);
@@ -87,11 +85,11 @@ static bool ids_fit(const struct stoker_text_encoder *encoder, const int32_t *id
 stoker_status stoker_text_encoder_create(const stoker_text_options *options, stoker_text_encoder **out_encoder,
                                          stoker_error *err)
 {
-    int64_t id_limit = !options            ? 0
-                       : options->id_limit ? options->id_limit
-                       : options->wide     ? INT64_C(1) << 31
-                                           : 1 << 16;
-    STK_TRY(check_options(options, id_limit, err));
+    if (!options || options->struct_size != sizeof *options)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "options of an encoder have another size");
+    int64_t type_limit = options->wide ? INT64_C(1) << 31 : 1 << 16;
+    int64_t id_limit = options->id_limit ? options->id_limit : type_limit;
+    STK_TRY(check_options(options, id_limit, type_limit, err));
     struct stoker_text_encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for an encoder");
     encoder->rule = options->rule;
@@ -145,7 +143,7 @@ void stoker_text_encoder_destroy(stoker_text_encoder *encoder)
     free(encoder);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- feeding */
+/* ---------------------------------------------------------------------------------------------------------- feeding */
 
 static stoker_status no_memory(stoker_error *err)
 {
@@ -313,7 +311,7 @@ stoker_status stoker_text_encoder_learn(stoker_text_encoder *encoder, size_t ind
     return stk_pieces_learn(&encoder->pieces, stk_pieces_unknown(&encoder->pieces, index), ids, count, err);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ taking */
+/* ----------------------------------------------------------------------------------------------------------- taking */
 
 static stoker_status append_ids(struct stoker_text_encoder *encoder, const int32_t *ids, size_t count,
                                 stoker_error *err)

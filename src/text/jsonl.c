@@ -106,7 +106,7 @@ static void skip_space(struct stk_jsonl *parser)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- texts */
+/* ------------------------------------------------------------------------------------------------------------ texts */
 
 /* True if one of the eight bytes ends a plain run: below 0x20, '"', '\\', or not ASCII. A borrow may report the byte
  * after such a one too; the caller looks at single bytes then. */
@@ -230,7 +230,7 @@ static bool text(struct stk_jsonl *parser, struct stk_jsonl_text *out_text)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------ other values */
+/* ----------------------------------------------------------------------------------------------------- other values */
 
 static size_t digits(struct stk_jsonl *parser)
 {
@@ -339,7 +339,7 @@ static bool skip_value(struct stk_jsonl *parser)
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------------- wanted members */
+/* --------------------------------------------------------------------------------------------------- wanted members */
 
 static bool take_text(struct stk_jsonl *parser, struct values *values)
 {
