@@ -160,7 +160,7 @@ class BlendedDataset:
         except errors.StokerError as error:
             if error.status == "LIMIT":
                 self._count_again()
-            raise failures.of_index(error, self._name()) from None
+            raise failures.of_index(error, self._name(), fast) from None
 
     def _count_again(self) -> None:
         """Name the dataset that is short. The index is made once more, in memory; a refused build is no hot path."""
@@ -202,7 +202,7 @@ class BlendedDataset:
             try:
                 arrays = handle.arrays()
             except errors.StokerError as error:
-                raise failures.of_index(error, self._name()) from None
+                raise failures.of_index(error, self._name(), True) from None
             self._arrays = tuple(
                 numpy.frombuffer(arrays[name][0], arrays[name][1]) for name in ("dataset_index", "dataset_sample_index")
             )
@@ -255,6 +255,11 @@ class BlendedDataset:
         return result
 
     # --------------------------------------------------------------------------------------------- processes and workers
+
+    def _native_source(self) -> Any:
+        """As that of a GPTDataset."""
+        self._index_arrays()
+        return None if self._handle is None else items.native_source(self, self.datasets, self._handle)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -8,14 +8,9 @@ Megatron-LM raises in that case.
 from __future__ import annotations
 
 from .. import errors
+from .indexed import FileMissing
 
-__all__ = ["CacheMissing", "CacheNotWritable", "IndexRefused", "of_index", "of_item"]
-
-
-class CacheMissing(errors.DataError, FileNotFoundError):
-    """A cache that was assumed to exist (fast_cache_load) has no such file."""
-
-    status = "NOT_FOUND"
+__all__ = ["CacheNotWritable", "FileMissing", "IndexRefused", "ItemMissing", "of_index", "of_item"]
 
 
 class CacheNotWritable(errors.MachineError, OSError):
@@ -41,19 +36,22 @@ def _as(kind: type[errors.StokerError], error: errors.StokerError, context: str)
     return kind(error.message, context, error.status, error.os_error)
 
 
-def of_index(error: errors.StokerError, context: str = "") -> errors.StokerError:
-    """A failure while an index was built or loaded. ``context`` says of what."""
+def of_index(error: errors.StokerError, context: str, assumed: bool) -> errors.StokerError:
+    """A failure while an index was built or loaded. ``context`` says of what, ``assumed`` that its files were taken for
+    granted."""
     if isinstance(error, errors.CallerError):
         return _as(IndexRefused, error, context)
     if isinstance(error, errors.DataError) and error.status == "NOT_FOUND":
-        return _as(CacheMissing, error, context)
+        return _as(FileMissing if assumed else CacheNotWritable, error, context)
     if isinstance(error, errors.MachineError) and error.status in ("IO", "NO_SPACE"):
         return _as(CacheNotWritable, error, context)
     return _as(type(error), error, context)
 
 
-def of_item(error: errors.StokerError, context: str = "") -> errors.StokerError:
+def of_item(error: errors.StokerError, context: str) -> errors.StokerError:
     """A failure while an item was made."""
     if isinstance(error, errors.CallerError) and error.status == "INVALID_ARGUMENT":
         return _as(ItemMissing, error, context)
+    if isinstance(error, errors.DataError) and error.status == "NOT_FOUND":
+        return _as(FileMissing, error, context)
     return _as(type(error), error, context)

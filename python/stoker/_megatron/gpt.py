@@ -256,7 +256,7 @@ class GPTDataset(MegatronDataset):
                 defer=maps_late(self.config, folder, stem, _FILES),
             )
         except errors.StokerError as error:
-            raise failures.of_index(error, self._name()) from None
+            raise failures.of_index(error, self._name(), bool(self.config.fast_cache_load)) from None
         core.set_form(**items.form_of(self.config, self._pad_token_id))
         return core
 
@@ -268,7 +268,7 @@ class GPTDataset(MegatronDataset):
         try:
             self._core_dataset().prepare()
         except errors.StokerError as error:
-            raise failures.of_index(error, self._name()) from None
+            raise failures.of_index(error, self._name(), True) from None
 
     def _core_dataset(self) -> Any:
         """The C dataset; made now where this object was unpickled, or everything was deferred. Two threads may both do so;
@@ -283,7 +283,7 @@ class GPTDataset(MegatronDataset):
             try:
                 self._arrays = {name: _array(one) for name, one in self._core_dataset().arrays().items()}
             except errors.StokerError as error:
-                raise failures.of_index(error, self._name()) from None
+                raise failures.of_index(error, self._name(), True) from None
         return self._arrays
 
     @property
@@ -335,6 +335,10 @@ class GPTDataset(MegatronDataset):
         return text, numbers
 
     # --------------------------------------------------------------------------------------------- processes and workers
+
+    def _native_source(self) -> Any:
+        """A source whose sample i is item i, for workers without Python; None where a subclass makes items of its own."""
+        return items.native_source(self, [self])
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

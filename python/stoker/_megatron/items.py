@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from .. import errors
+from .. import _core, errors
 from . import failures, tensors
 
 __all__ = ["batch", "maker", "order_of", "reads_own_text", "text_of"]
@@ -143,6 +143,34 @@ def batch(dataset: Any, indices: Sequence[int], out: Any, pin_memory: bool, shar
     result, arrays = destinations(layout_of(dataset.config), len(indices), out, pin_memory, shared)
     fill(dataset, indices, arrays)
     return result
+
+
+# ---------------------------------------------------------------------------------------------------------------- workers
+
+
+def native_source(dataset: Any, parts: Sequence[Any], blend: Any = None) -> Any:
+    """The C source of a dataset that is made of these GPT datasets; None if Python has a say in its items."""
+    from .blended import BlendedDataset
+    from .gpt import GPTDataset
+
+    if not _unchanged(type(dataset), GPTDataset if blend is None else BlendedDataset):
+        return None
+    if any(not isinstance(part, GPTDataset) or not _unchanged(type(part), GPTDataset) for part in parts):
+        return None
+    first = parts[0]
+    form = form_of(first.config, first._pad_token_id)
+    form["attention_mask"] = "attention_mask" in order_of(first.config)
+    del form["position_ids"]
+    try:
+        return _core.token_source([part._core_dataset() for part in parts], blend=blend, count=len(dataset), **form)
+    except errors.UnsupportedError:  # a reader of the caller's, which workers do not have
+        return None
+
+
+def _unchanged(kind: type, base: type) -> bool:
+    """Are items of ``kind`` those of ``base``?"""
+    names = ("__getitem__", "__getitems__", "__len__", "_query_document_sample_shuffle_indices")
+    return all(getattr(kind, name, None) is getattr(base, name, None) for name in names)
 
 
 # ------------------------------------------------------------------------------------------------------------- in Python
