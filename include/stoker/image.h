@@ -43,8 +43,8 @@ typedef struct stoker_image_info {
  *
  * Owns:    `path` is borrowed; on success *out_info is filled, on failure it is untouched.
  * Threads: any.
- * Errors:  NOT_FOUND, CORRUPT (no known image, a damaged header; the message names the byte offset), IO, NO_MEMORY,
- *          UNSUPPORTED (no regular file, or one that is too large).
+ * Errors:  NOT_FOUND, CORRUPT (no known image, a damaged header, a file over 1 GiB; the message names the byte offset),
+ *          IO, NO_MEMORY, UNSUPPORTED (no regular file).
  */
 STOKER_API stoker_status stoker_image_probe(const char *path, stoker_image_info *out_info, stoker_error *err);
 
@@ -75,7 +75,7 @@ typedef enum stoker_image_filter {
 
 typedef enum stoker_image_mode {
     STOKER_IMAGE_EXACT = 0, /**< decode whole, then scale: the bytes of Pillow's resize() */
-    STOKER_IMAGE_FAST = 1   /**< a JPEG that is much larger than wanted is decoded at a half, quarter or eighth */
+    STOKER_IMAGE_FAST = 1   /**< a JPEG of three times the wanted size or more is decoded at a half or a quarter */
 } stoker_image_mode;
 
 typedef enum stoker_image_alpha {
@@ -118,7 +118,7 @@ STOKER_API size_t stoker_image_sample_bytes(const stoker_image_spec *spec, const
 typedef struct stoker_image_result {
     uint32_t width, height; /**< of the sample */
     uint32_t partial;       /**< 1: the file is cut or damaged; what is missing is grey or black */
-    uint32_t reduced;       /**< a JPEG was decoded at 1/reduced of its size: 1, 2, 4 or 8 */
+    uint32_t reduced;       /**< a JPEG was decoded at 1/reduced of its size: 1, 2 or 4 */
     uint64_t bytes_read;
 } stoker_image_result;
 
@@ -128,7 +128,8 @@ typedef struct stoker_image_result {
  *          `dst` are written, on failure any part of them. `out_result` may be NULL.
  * Threads: any.
  * Errors:  INVALID_ARGUMENT (the form, or dst_size, naming both figures), NOT_FOUND, CORRUPT (naming the byte at which
- *          a cut file ends), UNSUPPORTED (no decoder in this build, or more pixels than allowed), IO, NO_MEMORY.
+ *          a cut file ends; also more pixels than allowed), UNSUPPORTED (no decoder in this build, or none for this kind
+ *          of JPEG), IO, NO_MEMORY.
  */
 STOKER_API stoker_status stoker_image_read(const char *path, const stoker_image_spec *spec, void *dst, size_t dst_size,
                                            stoker_image_result *out_result, stoker_error *err);

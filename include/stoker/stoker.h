@@ -6,6 +6,7 @@
 #define STOKER_STOKER_H
 
 #include <stoker/error.h>
+#include <stoker/image.h>
 #include <stoker/loader.h>
 #include <stoker/media.h>
 #include <stoker/pack.h>

@@ -24,6 +24,40 @@ def video_source(
     std: Sequence[float] | None = None,
     damaged_max: float = 0.0,
 ) -> Source: ...
+def probe_image(image: str | PathLike[str] | Buffer) -> dict[str, Any]: ...
+def read_image(
+    image: str | PathLike[str] | Buffer,
+    buffer: Buffer,
+    width: int = 0,
+    height: int = 0,
+    dtype: int = 0,
+    layout: int = 0,
+    resize: int = 0,
+    filter: int = 0,
+    mode: int = 0,
+    background: Sequence[float] | None = None,
+    ignore_orientation: bool = False,
+    accept_partial: bool = False,
+    pixels_max: int = 0,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> dict[str, Any]: ...
+def image_source(
+    paths: Sequence[str | PathLike[str]],
+    width: int = 0,
+    height: int = 0,
+    dtype: int = 0,
+    layout: int = 0,
+    resize: int = 0,
+    filter: int = 0,
+    mode: int = 0,
+    background: Sequence[float] | None = None,
+    ignore_orientation: bool = False,
+    accept_partial: bool = False,
+    pixels_max: int = 0,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Source: ...
 def process_source(argv: Sequence[str], env: Sequence[str], cwd: str, payload: Buffer, count: int = 0) -> Source: ...
 
 class Source:

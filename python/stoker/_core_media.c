@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Media for Python: probe one file, decode listed frames, and the two kinds of sources (native video, process).
+ * Media for Python: probe one file, decode listed frames, and two kinds of sources (native video, process). Images are in
+ * _core_image.c.
  *
  * Decoding runs without the interpreter lock. A frame callback fills private memory; Python objects are made after it.
  */
@@ -179,7 +180,7 @@ PyObject *core_source_wrap(stoker_source *source)
     return (PyObject *)object;
 }
 
-static int colour(PyObject *sequence, float out[3], const char *name)
+int core_colour(PyObject *sequence, float out[3], const char *name)
 {
     if (sequence == Py_None) {
         return 0;
@@ -211,7 +212,7 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
                                      &spec.damaged_max)) {
         return NULL;
     }
-    if (colour(mean, spec.mean, "mean") < 0 || colour(std, spec.std, "std") < 0) {
+    if (core_colour(mean, spec.mean, "mean") < 0 || core_colour(std, spec.std, "std") < 0) {
         return NULL;
     }
     spec.dtype = (stoker_dtype)dtype;
@@ -408,5 +409,5 @@ static PyMethodDef media_functions[] = {
 int core_media_init(PyObject *module)
 {
     source_type = core_add_type(module, "Source", &source_spec);
-    return source_type == NULL ? -1 : PyModule_AddFunctions(module, media_functions);
+    return source_type == NULL || PyModule_AddFunctions(module, media_functions) < 0 ? -1 : core_image_init(module);
 }

@@ -17,4 +17,10 @@ stoker_source *core_source_handle(PyObject *object);
 /* A new Source around a handle, which it takes; NULL with an exception set, and the handle closed. */
 PyObject *core_source_wrap(stoker_source *source);
 
+/* Three numbers of a sequence into `out`, which None leaves as it is; -1 with an exception that says `name`. */
+int core_colour(PyObject *sequence, float out[3], const char *name);
+
+/* The functions of images; called by core_media_init(). */
+int core_image_init(PyObject *module);
+
 #endif

@@ -20,7 +20,7 @@ import pickle
 import cloudpickle
 import torch
 
-from . import _fanout, _native, _pickling, _plane, _core, _tree, errors, media
+from . import _fanout, _files, _native, _pickling, _plane, _core, _tree, errors, media
 
 __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
@@ -30,9 +30,9 @@ _DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32
 
 
 class NativeView:
-    """A VideoDataset, or a Subset of one: how indices of the loader become ids of the source."""
+    """A dataset of files that is made in C, or a Subset of one: how indices of the loader become ids of the source."""
 
-    def __init__(self, dataset: media.VideoDataset, indices=None) -> None:
+    def __init__(self, dataset: _files.FileDataset, indices=None) -> None:
         self.dataset = dataset
         self._indices = indices
 
@@ -47,10 +47,11 @@ def native_view(dataset):
         dataset, indices = dataset.dataset, dataset.indices
     if (tokens := _native.token_view(dataset, indices)) is not None:
         return tokens
-    if not isinstance(dataset, media.VideoDataset):
+    if not isinstance(dataset, _files.FileDataset) or not dataset.native:
         return None
     own = ("__getitem__", "__getitems__", "__len__", "_decode")
-    if any(getattr(type(dataset), name, None) is not getattr(media.VideoDataset, name, None) for name in own):
+    base = next((base for base in (media.VideoDataset, media.ImageDataset) if isinstance(dataset, base)), None)
+    if base is None or any(getattr(type(dataset), name, None) is not getattr(base, name, None) for name in own):
         return None  # a subclass that does something of its own
     return NativeView(dataset, indices)
 

@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Video files as a map-style dataset that is decoded in C.
+"""Video and image files as map-style datasets that are decoded in C.
 
-Given to a stoker loader with the default collate function, a :class:`VideoDataset` is decoded by worker processes
-that run no Python. ``dataset[i]`` decodes in the calling process, so it works with any other loader, too.
+Given to a stoker loader with the default collate function, a :class:`VideoDataset` or an :class:`ImageDataset` is
+decoded by worker processes that run no Python. ``dataset[i]`` decodes in the calling process, so it works with any
+other loader, too.
 """
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Iterable, Sequence
 
-from . import _core, errors
+from . import _core, _files, errors
+from ._files import sample_error
 
-__all__ = ["VIDEO_EXTENSIONS", "VideoDataset", "probe"]
+__all__ = ["IMAGE_EXTENSIONS", "VIDEO_EXTENSIONS", "ImageDataset", "VideoDataset", "probe", "probe_image", "read_image"]
 
 #: What a directory is searched for, in lower case.
 VIDEO_EXTENSIONS = frozenset(
     ".3gp .asf .avi .flv .gif .m2ts .m4v .mkv .mov .mp4 .mpeg .mpg .mts .ogv .ts .vob .webm .wmv".split()
 )
+#: The same for images. What a file is, its bytes decide.
+IMAGE_EXTENSIONS = frozenset(".apng .gif .jfif .jpe .jpeg .jpg .png .webp".split())
 
-_DTYPES = {"uint8": 1, "float16": 2, "bfloat16": 3, "float32": 4}
 _LAYOUTS = {"TCHW": 0, "CTHW": 1, "THWC": 2}
 _RESIZES = {"short_side_crop": 0, "exact": 1}
 _SHORT_CLIPS = {"repeat_last": 0, "error": 1}
+_IMAGE_LAYOUTS = {"CHW": 0, "HWC": 1}
+_IMAGE_RESIZES = {"short_side_crop": 0, "exact": 1, "keep": 2}
+_FILTERS = {"bilinear": 0, "bicubic": 1}
+_MODES = {"exact": 0, "fast": 1}
+_PARTIAL = {"error": False, "accept": True}
 
 
 def probe(path: str | os.PathLike, exact: bool = False) -> dict:
@@ -35,63 +42,7 @@ def probe(path: str | os.PathLike, exact: bool = False) -> dict:
     return _core.probe(path, exact=exact)
 
 
-def _choice(name: str, value, choices: dict) -> int:
-    if value not in choices:
-        raise errors.CallerError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
-    return choices[value]
-
-
-def _walk(folder: str) -> list[str]:
-    found = []
-    for where, folders, files in os.walk(folder):
-        folders.sort()
-        found += [os.path.join(where, name) for name in files if os.path.splitext(name)[1].lower() in VIDEO_EXTENSIONS]
-    return sorted(found)
-
-
-def _manifest(path: str) -> list[str]:
-    """Paths of a text file: one per line, or JSON lines with a ``path`` each (what ``stoker probe --json`` prints).
-    Relative paths start at the manifest's folder; a JSON line with an ``error`` is left out."""
-    folder = os.path.dirname(os.path.abspath(path))
-    found = []
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        for number, line in enumerate(file, 1):
-            line = line.rstrip("\n")
-            if not line.strip() or line.startswith("#"):
-                continue
-            if line.lstrip().startswith("{"):
-                try:
-                    entry = json.loads(line)
-                    if entry.get("error"):
-                        continue
-                    line = entry["path"]
-                except (ValueError, KeyError) as error:
-                    raise errors.CallerError(
-                        f"{path}, line {number}: a JSON object with a 'path' was expected ({error})"
-                    ) from None
-            found.append(os.path.normpath(os.path.join(folder, line)))
-    return found
-
-
-def _paths(source) -> list[str]:
-    if isinstance(source, (str, os.PathLike)):
-        text = os.fspath(source)
-        if os.path.isdir(text):
-            found = _walk(text)
-            if not found:
-                raise errors.CallerError(f"no video file ({', '.join(sorted(VIDEO_EXTENSIONS))}) below {text!r}")
-            return found
-        if os.path.splitext(text)[1].lower() in VIDEO_EXTENSIONS:
-            return [text]
-        if not os.path.exists(text):
-            raise errors.CallerError(
-                f"{text!r} is neither a folder, nor a video file, nor a manifest: it does not exist"
-            )
-        return _manifest(text)
-    return [os.fspath(path) for path in source]
-
-
-class VideoDataset:
+class VideoDataset(_files.FileDataset):
     """A fixed number of frames of each video file, as one tensor.
 
     Args:
@@ -115,6 +66,8 @@ class VideoDataset:
     A file that is missing or damaged raises :class:`stoker.SampleError` when its item is asked for. Sizes and times
     of the files are read when the dataset is made; a file that was changed since then is a mismatch.
     """
+
+    _noun = "clips"
 
     def __init__(
         self,
@@ -141,19 +94,17 @@ class VideoDataset:
             "frames": operator.index(frames),
             "width": width,
             "height": height,
-            "dtype": _choice("dtype", dtype, _DTYPES),
-            "layout": _choice("layout", layout, _LAYOUTS),
-            "resize": _choice("resize", resize, _RESIZES),
-            "short_clip": _choice("short_clip", short_clip, _SHORT_CLIPS),
+            "dtype": _files.choice("dtype", dtype, _files.DTYPES),
+            "layout": _files.choice("layout", layout, _LAYOUTS),
+            "resize": _files.choice("resize", resize, _RESIZES),
+            "short_clip": _files.choice("short_clip", short_clip, _SHORT_CLIPS),
             "mean": None if mean is None else tuple(map(float, mean)),
             "std": None if std is None else tuple(map(float, std)),
             "damaged_max": _share(damaged_max),
         }
         if self._form["frames"] < 1 or height < 1 or width < 1:
             raise errors.CallerError(f"frames={frames!r} and size={size!r} must be positive")
-        self.paths = tuple(_paths(source))
-        self._core = None
-        self._core_pid = None
+        self.paths = tuple(_files.find(source, VIDEO_EXTENSIONS, "video"))
         self._source()  # forms and paths are checked now, not in a worker
 
     @property
@@ -162,64 +113,172 @@ class VideoDataset:
         sizes = {"T": self._form["frames"], "C": 3, "H": self._form["height"], "W": self._form["width"]}
         return tuple(sizes[letter] for letter in self.layout)
 
-    def __len__(self) -> int:
-        return len(self.paths)
+    def _make_source(self):
+        return _core.video_source(self.paths, **self._form)
 
-    def __getstate__(self):
-        state = self.__dict__.copy()
-        state["_core"] = state["_core_pid"] = None
-        return state
 
-    def __repr__(self) -> str:
-        return f"VideoDataset({len(self)} files, shape={self.shape}, dtype={self.dtype})"
+def probe_image(image: str | os.PathLike | bytes) -> dict:
+    """Facts about one image, from its header: format, width, height (after orientation), orientation, channels,
+    bit_depth, bytes, mtime_ns. ``image`` is a path, or the bytes of a file."""
+    return _core.probe_image(image)
 
-    def _source(self):
-        """The C source; made again where this object was unpickled."""
-        if self._core is None:
-            self._core = _core.video_source(self.paths, **self._form)
-        return self._core
 
-    def describe(self, index: int) -> dict:
-        """What is known of an item before it is decoded: path, bytes, mtime_ns, shape, sample_bytes."""
-        return self._source().describe(self._position(index))
+def _image_form(size, dtype, mean, std, layout, resize, filter, mode, background, orientation, partial, max_pixels):
+    """The keywords of the C functions."""
+    keep = resize == "keep"
+    if (size is None) != keep:
+        raise errors.CallerError(f"size={size!r} with resize={resize!r}: a size is given if and only if it is not kept")
+    height, width = (0, 0) if keep else (size, size) if isinstance(size, int) else map(int, size)
+    if not keep and (height < 1 or width < 1):
+        raise errors.CallerError(f"size={size!r} must be positive")
+    pixels = 0 if max_pixels is None else operator.index(max_pixels)
+    if max_pixels is not None and not 1 <= pixels <= 2**30:
+        raise errors.CallerError(f"max_pixels={max_pixels!r} is not between 1 and 2**30")
+    return {
+        "width": width,
+        "height": height,
+        "dtype": _files.choice("dtype", str(dtype).removeprefix("torch."), _files.DTYPES),
+        "layout": _files.choice("layout", layout, _IMAGE_LAYOUTS),
+        "resize": _files.choice("resize", resize, _IMAGE_RESIZES),
+        "filter": _files.choice("filter", filter, _FILTERS),
+        "mode": _files.choice("mode", mode, _MODES),
+        "background": None if background is None else tuple(map(operator.index, background)),
+        "ignore_orientation": not orientation,
+        "accept_partial": _files.choice("partial", partial, _PARTIAL),
+        "pixels_max": pixels,
+        "mean": None if mean is None else tuple(map(float, mean)),
+        "std": None if std is None else tuple(map(float, std)),
+    }
 
-    def _position(self, index) -> int:
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is outside a dataset of {len(self)} clips")
-        return position % len(self)
+
+def _read(image, form: dict, dtype: str, as_numpy: bool):
+    """One image into new memory, and what the decode did."""
+    height, width = form["height"], form["width"]
+    if form["resize"] == _IMAGE_RESIZES["keep"]:
+        facts = _core.probe_image(image)
+        height, width = facts["height"], facts["width"]
+        if form["ignore_orientation"] and facts["orientation"] >= 5:
+            height, width = width, height
+    shape = (3, height, width) if form["layout"] == _IMAGE_LAYOUTS["CHW"] else (height, width, 3)
+    item, memory = _files.empty(shape, dtype, as_numpy)
+    return item, _core.read_image(image, memory, **form)
+
+
+def read_image(
+    image: str | os.PathLike | bytes,
+    size: int | Sequence[int] | None = None,
+    dtype="uint8",
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    layout: str = "CHW",
+    resize: str | None = None,
+    filter: str = "bilinear",
+    mode: str = "exact",
+    background: Sequence[int] | None = None,
+    orientation: bool = True,
+    partial: str = "error",
+    max_pixels: int | None = None,
+    as_numpy: bool = False,
+) -> tuple:
+    """Decode one image, a path or the bytes of a file: ``(item, facts)``.
+
+    The arguments are those of :class:`ImageDataset`; without a size, that of the file is kept. The facts are width,
+    height, partial (the file is damaged, and what is missing is grey or black), reduced (a JPEG was decoded at
+    1/reduced), bytes_read.
+    """
+    if resize is None:
+        resize = "keep" if size is None else "short_side_crop"
+    form = _image_form(
+        size, dtype, mean, std, layout, resize, filter, mode, background, orientation, partial, max_pixels
+    )
+    return _read(image, form, str(dtype).removeprefix("torch."), as_numpy)
+
+
+class ImageDataset(_files.FileDataset):
+    """Image files (JPEG, PNG, WebP, GIF), each as one RGB tensor of one size.
+
+    Args:
+        source: a folder (searched in sorted order for :data:`IMAGE_EXTENSIONS`), one image file, a manifest (a text
+            file with one path a line, or JSON lines with a ``path``), or an iterable of paths.
+        size: output pixels, one number for a square or ``(height, width)``; None with ``resize="keep"``.
+        dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or ``"float32"``, or a torch dtype of that
+            name.
+        mean, std: three numbers each, of values scaled to 0..1, for R, G, B; not with uint8.
+        layout: ``"CHW"`` or ``"HWC"``.
+        resize: ``"short_side_crop"`` scales the short side and crops the centre, ``"exact"`` ignores the aspect ratio,
+            ``"keep"`` keeps the size of each file (items differ in shape then, and are made by Python workers).
+        filter: ``"bilinear"`` or ``"bicubic"``, both antialiased: the bytes of Pillow's ``resize()``.
+        mode: ``"exact"``, or ``"fast"``: a JPEG of three times the wanted size or more is decoded at a half or a
+            quarter of its size first.
+        background: R, G, B from 0 to 255, over which transparent pixels are put; None drops alpha.
+        orientation: apply the EXIF orientation.
+        partial: a cut or damaged file is an error (``"error"``), or gives what can be decoded of it (``"accept"``).
+        max_pixels: larger pictures are refused before they are decoded (default 178,956,970).
+        return_index: items are ``(image, index)`` and batches ``(image, int64 tensor)``.
+        return_partial: items are ``(image, partial)`` or ``(image, index, partial)``; ``partial`` is True for a file
+            that is damaged. Such items are made by Python workers.
+        as_numpy: items are NumPy arrays even where PyTorch is installed.
+
+    A file that is missing, damaged or no image raises :class:`stoker.SampleError` when its item is asked for. Sizes and
+    times of the files are read when the dataset is made; a file that was changed since then is a mismatch.
+    """
+
+    _noun = "images"
+
+    def __init__(
+        self,
+        source: str | os.PathLike | Iterable[str | os.PathLike],
+        size: int | Sequence[int] | None = None,
+        dtype="uint8",
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        layout: str = "CHW",
+        resize: str = "short_side_crop",
+        filter: str = "bilinear",
+        mode: str = "exact",
+        background: Sequence[int] | None = None,
+        orientation: bool = True,
+        partial: str = "error",
+        max_pixels: int | None = None,
+        return_index: bool = False,
+        return_partial: bool = False,
+        as_numpy: bool = False,
+    ) -> None:
+        self.dtype = str(dtype).removeprefix("torch.")
+        self.layout = layout
+        self.return_index = bool(return_index)
+        self.return_partial = bool(return_partial)
+        self.as_numpy = bool(as_numpy)
+        self._form = _image_form(
+            size, dtype, mean, std, layout, resize, filter, mode, background, orientation, partial, max_pixels
+        )
+        self.paths = tuple(_files.find(source, IMAGE_EXTENSIONS, "image"))
+        self.native = resize != "keep" and not self.return_partial
+        if self.native:
+            self._source()  # forms and paths are checked now, not in a worker
+
+    @property
+    def shape(self) -> tuple[int | None, int | None, int | None]:
+        """Of one item; None where files differ."""
+        sizes = {"C": 3, "H": self._form["height"] or None, "W": self._form["width"] or None}
+        return tuple(sizes[letter] for letter in self.layout)
+
+    def _make_source(self):
+        if self._form["resize"] == _IMAGE_RESIZES["keep"]:
+            raise errors.UnsupportedError("resize='keep': images of one size only can be described before they are read")
+        return _core.image_source(self.paths, **self._form)
 
     def __getitem__(self, index):
         position = self._position(index)
-        video = self._decode(position)
-        return (video, position) if self.return_index else video
-
-    def _decode(self, position: int):
-        torch = None if self.as_numpy else _torch()
-        if torch is not None:
-            video = torch.empty(self.shape, dtype=getattr(torch, self.dtype))
-            memory = video.view(torch.uint8).numpy()
-        else:
-            import numpy
-
-            if self.dtype == "bfloat16":
-                raise errors.UnsupportedError(
-                    "dtype='bfloat16': NumPy has no such type; install PyTorch or use another dtype"
-                )
-            video = memory = numpy.empty(self.shape, self.dtype)
+        if self.native:
+            image = self._decode(position)
+            return (image, position) if self.return_index else image
         try:
-            self._source().materialise(position, memory)
-        except errors.DataError as error:
+            image, facts = _read(self.paths[position], self._form, self.dtype, self.as_numpy)
+        except (errors.DataError, errors.UnsupportedError) as error:
             raise sample_error(error, position, self.paths[position]) from None
-        return video
-
-
-def sample_error(error: errors.StokerError, position: int, path: str) -> errors.SampleError:
-    """The same failure as a SampleError that names the sample."""
-    context = error.context or f"sample {position}: {path}"
-    if not context.startswith("sample"):
-        context = f"sample {position}: {context}"
-    return errors.SampleError(error.message, context, error.status, error.os_error)
+        extra = (position,) * self.return_index + (facts["partial"],) * self.return_partial
+        return (image, *extra) if extra else image
 
 
 def _share(value: float | None) -> float:
@@ -229,12 +288,3 @@ def _share(value: float | None) -> float:
     if not 0 <= value <= 1:
         raise errors.CallerError(f"damaged_max={value!r} is not between 0 and 1")
     return float(value) if value > 0 else -1.0
-
-
-def _torch():
-    """PyTorch if it is installed; imported on the first item, never by this module itself."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch

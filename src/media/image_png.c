@@ -75,11 +75,35 @@ static int decode_lines(spng_ctx *context, struct stk_pixels *pixels, uint32_t *
     return status;
 }
 
-static int begin(spng_ctx *context, const struct stk_image_job *job, int format)
+static uint32_t be32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* The library reads a chunk of pixels whole or not at all. So a cut file is mended: its last such chunk ends where the
+ * file does, and an end chunk follows. NULL if the cut is elsewhere (there is nothing to mend) or without memory. */
+static uint8_t *mend(const uint8_t *data, size_t size, size_t *out_size)
+{
+    static const uint8_t end[16] = {0, 0, 0, 0, 0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
+    size_t at = 8;
+    while (size - at >= 12 && be32(data + at) <= size - at - 12) at += (size_t)be32(data + at) + 12;
+    if (size - at < 9 || memcmp(data + at + 4, "IDAT", 4) != 0) return NULL;
+    uint8_t *copy = malloc(size + sizeof end);
+    if (!copy) return NULL;
+    memcpy(copy, data, size);
+    memcpy(copy + size, end, sizeof end); /* after four bytes for the checksum, which is not looked at */
+    size_t length = size - at - 8;
+    for (int i = 0; i < 4; i++) copy[at + (size_t)i] = (uint8_t)(length >> (24 - 8 * i));
+    *out_size = size + sizeof end;
+    return copy;
+}
+
+static int begin(spng_ctx *context, const struct stk_image_job *job, const uint8_t *data, size_t size, int format)
 {
     struct spng_ihdr header;
     int status = spng_set_chunk_limits(context, CHUNK_BYTES_MAX, CHUNK_BYTES_MAX);
-    if (!status) status = spng_set_png_buffer(context, job->data, job->size);
+    if (!status && data != job->data) status = spng_set_crc_action(context, SPNG_CRC_USE, SPNG_CRC_DISCARD);
+    if (!status) status = spng_set_png_buffer(context, data, size);
     if (!status) status = spng_get_ihdr(context, &header);
     if (!status && (header.width != job->head->width || header.height != job->head->height)) status = SPNG_EINTERNAL;
     if (!status)
@@ -97,7 +121,12 @@ stoker_status stk_png_decode(const struct stk_image_job *job, struct stk_pixels 
     STK_TRY(stk_pixels_reserve(job, alpha ? 4 : 3, 1, true, &pixels, err));
     spng_ctx *context = spng_ctx_new(0);
     if (!context) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a PNG decoder");
-    int status = begin(context, job, deep ? SPNG_FMT_RGBA16 : alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8);
+    size_t mended_size = 0;
+    uint8_t *mended = job->head->whole ? NULL : mend(job->data, job->size, &mended_size);
+    int status = begin(context, job, mended ? mended : job->data, mended ? mended_size : job->size,
+                       deep    ? SPNG_FMT_RGBA16
+                       : alpha ? SPNG_FMT_RGBA8
+                               : SPNG_FMT_RGB8);
     stoker_status result = STOKER_OK;
     if (status == 0) {
         if (deep)
@@ -106,6 +135,7 @@ stoker_status stk_png_decode(const struct stk_image_job *job, struct stk_pixels 
             status = decode_lines(context, &pixels, &lines);
     }
     spng_ctx_free(context);
+    free(mended);
     if (result < 0) return result;
     if (status != SPNG_EOI) {
         pixels.usable = lines > 0;

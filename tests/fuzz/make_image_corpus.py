@@ -97,7 +97,7 @@ def corpus():
         "bad_jpeg_cut": jpeg[:-40],
         "bad_jpeg_head": jpeg[:100],
         "bad_jpeg_huge": jpeg.replace(struct.pack(">HH", HEIGHT, WIDTH), b"\xff\xff\xff\xff", 1),
-        "bad_png_cut": plain[:-30],
+        "bad_png_cut": encode(RGBA, "PNG", compress_level=0)[:-300],
         "bad_png_crc": plain[:-20] + bytes([plain[-20] ^ 1]) + plain[-19:],
         "bad_png_huge": png(60000, 60000, 8, 2, b"\0"),
         "bad_png_short": png(WIDTH, HEIGHT, 8, 2, 3 * (b"\0" + bytes(48))),

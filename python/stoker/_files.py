@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What datasets of media files share: finding the files, and items that the C library makes."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+
+from . import errors
+
+DTYPES = {"uint8": 1, "float16": 2, "bfloat16": 3, "float32": 4}
+
+
+def choice(name: str, value, choices: dict) -> int:
+    if value not in choices:
+        raise errors.CallerError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+    return choices[value]
+
+
+def _walk(folder: str, extensions: frozenset[str]) -> list[str]:
+    found = []
+    for where, folders, files in os.walk(folder):
+        folders.sort()
+        found += [os.path.join(where, name) for name in files if os.path.splitext(name)[1].lower() in extensions]
+    return sorted(found)
+
+
+def _manifest(path: str) -> list[str]:
+    """Paths of a text file: one per line, or JSON lines with a ``path`` each (what ``stoker probe --json`` prints).
+    Relative paths start at the manifest's folder; a JSON line with an ``error`` is left out."""
+    folder = os.path.dirname(os.path.abspath(path))
+    found = []
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        for number, line in enumerate(file, 1):
+            line = line.rstrip("\n")
+            if not line.strip() or line.startswith("#"):
+                continue
+            if line.lstrip().startswith("{"):
+                try:
+                    entry = json.loads(line)
+                    if entry.get("error"):
+                        continue
+                    line = entry["path"]
+                except (ValueError, KeyError) as error:
+                    raise errors.CallerError(
+                        f"{path}, line {number}: a JSON object with a 'path' was expected ({error})"
+                    ) from None
+            found.append(os.path.normpath(os.path.join(folder, line)))
+    return found
+
+
+def find(source, extensions: frozenset[str], noun: str) -> list[str]:
+    """The paths that a user means: a folder, one file, a manifest, or an iterable of paths."""
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fspath(source)
+        if os.path.isdir(text):
+            found = _walk(text, extensions)
+            if not found:
+                raise errors.CallerError(f"no {noun} file ({', '.join(sorted(extensions))}) below {text!r}")
+            return found
+        if os.path.splitext(text)[1].lower() in extensions:
+            return [text]
+        if not os.path.exists(text):
+            article = "an" if noun[0] in "aeiou" else "a"
+            raise errors.CallerError(
+                f"{text!r} is neither a folder, nor {article} {noun} file, nor a manifest: it does not exist"
+            )
+        return _manifest(text)
+    return [os.fspath(path) for path in source]
+
+
+class FileDataset:
+    """Sample i is file i. Subclasses set ``paths``, ``dtype``, ``return_index`` and ``as_numpy`` before they call
+    :meth:`_source`, and say what an item looks like.
+
+    ``native`` tells a stoker loader that the samples can be made by workers without Python.
+    """
+
+    paths: tuple
+    dtype: str
+    return_index: bool
+    as_numpy: bool
+    native = True
+    _noun = "files"
+
+    @property
+    def shape(self) -> tuple:
+        """Of one item."""
+        raise NotImplementedError
+
+    def _make_source(self):
+        """A new C source."""
+        raise NotImplementedError
+
+    def _source(self):
+        """The C source; made again where this object was unpickled."""
+        if self._core is None:
+            self._core = self._make_source()
+        return self._core
+
+    _core = None
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state["_core"] = None
+        return state
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} files, shape={self.shape}, dtype={self.dtype})"
+
+    def describe(self, index: int) -> dict:
+        """What is known of an item before it is decoded: path, bytes, mtime_ns, shape, sample_bytes."""
+        return self._source().describe(self._position(index))
+
+    def _position(self, index) -> int:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is outside a dataset of {len(self)} {self._noun}")
+        return position % len(self)
+
+    def __getitem__(self, index):
+        position = self._position(index)
+        item = self._decode(position)
+        return (item, position) if self.return_index else item
+
+    def _decode(self, position: int):
+        item, memory = empty(self.shape, self.dtype, self.as_numpy)
+        try:
+            self._source().materialise(position, memory)
+        except (errors.DataError, errors.UnsupportedError) as error:
+            raise sample_error(error, position, self.paths[position]) from None
+        return item
+
+
+def empty(shape: tuple, dtype: str, as_numpy: bool):
+    """A new tensor, or array if PyTorch is not there or not wanted, and its memory."""
+    torch = None if as_numpy else _torch()
+    if torch is not None:
+        tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+        return tensor, tensor.view(torch.uint8).numpy()
+    import numpy
+
+    if dtype == "bfloat16":
+        raise errors.UnsupportedError("dtype='bfloat16': NumPy has no such type; install PyTorch or use another dtype")
+    array = numpy.empty(shape, dtype)
+    return array, array
+
+
+def sample_error(error: errors.StokerError, position: int, path: str) -> errors.SampleError:
+    """The same failure as a SampleError that names the sample."""
+    context = error.context or f"sample {position}: {path}"
+    if not context.startswith("sample"):
+        context = f"sample {position}: {context}"
+    return errors.SampleError(error.message, context, error.status, error.os_error)
+
+
+def _torch():
+    """PyTorch if it is installed; imported on the first item, never by this module itself."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
