@@ -119,10 +119,52 @@ void cli_json_real(struct cli_json *json, const char *name, double value) { set(
 
 void cli_json_null(struct cli_json *json, const char *name) { set(json, name, json_null()); }
 
+void cli_json_integers(struct cli_json *json, const char *name, const int64_t *values, size_t count)
+{
+    json_t *list = alive(json_array());
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, alive(json_integer((json_int_t)values[i]))) != 0) (void)alive(NULL);
+    set(json, name, list);
+}
+
 void cli_json_end(struct cli_json *json)
 {
     if (json_dumpf(of(json), stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15)) == 0) putchar('\n');
     json_decref(of(json));
+}
+
+static uint32_t code_point(const unsigned char *at, size_t size)
+{
+    static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t point = at[0] & first_bits[size];
+    for (size_t i = 1; i < size; i++) point = point << 6 | (at[i] & 0x3fu);
+    return point;
+}
+
+static void print_code_point(FILE *out, uint32_t point)
+{
+    static const char letters[] = "\"\\\b\f\n\r\t";
+    static const char escapes[] = "\"\\bfnrt";
+    const char *letter = point > 0 && point < 0x80 ? strchr(letters, (int)point) : NULL;
+    if (letter)
+        fprintf(out, "\\%c", escapes[letter - letters]);
+    else if (point >= 0x20 && point < 0x7f)
+        fputc((int)point, out);
+    else if (point < 0x10000)
+        fprintf(out, "\\u%04x", point);
+    else
+        fprintf(out, "\\u%04x\\u%04x", 0xd7c0 + (point >> 10), 0xdc00 + (point & 0x3ff));
+}
+
+void cli_print_json_text(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (const unsigned char *at = (const unsigned char *)text; *at;) {
+        size_t size = character_size(at);
+        print_code_point(out, size ? code_point(at, size) : 0xdc00u + *at);
+        at += size ? size : 1;
+    }
+    fputc('"', out);
 }
 
 /* ----------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@
 #define STK_CLI_OUTPUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <stoker/error.h>
 
@@ -25,7 +27,12 @@ void cli_json_text(struct cli_json *json, const char *name,
 void cli_json_integer(struct cli_json *json, const char *name, int64_t value);
 void cli_json_real(struct cli_json *json, const char *name, double value);
 void cli_json_null(struct cli_json *json, const char *name);
+void cli_json_integers(struct cli_json *json, const char *name, const int64_t *values, size_t count);
 void cli_json_end(struct cli_json *json); /* prints and frees */
+
+/* A text as Python's json writes it: quoted, in ASCII, bytes that are no UTF-8 as the surrogates that Python makes of
+ * them in file names. For output that is streamed, or compared with Python's. */
+void cli_print_json_text(FILE *out, const char *text);
 
 /* From now on SIGINT and SIGTERM end the program at once (130, 143), after removing `path`; NULL: nothing to remove.
  * The text is borrowed until the next call. */
