@@ -3,8 +3,8 @@
  * Indexed token datasets, Megatron-LM's PREFIX.idx and PREFIX.bin: open, read, check, write, merge. Byte for byte what
  * Megatron-LM reads and writes; docs/reference/token-files.md describes the format.
  *
- * A dataset is a list of sequences (arrays of one element type) and a list of documents (runs of sequences). Elements are
- * little-endian on disk and in memory.
+ * A dataset is a list of sequences (arrays of one element type) and a list of documents (runs of sequences). Elements
+ * are little-endian on disk and in memory.
  */
 #ifndef STOKER_DATASET_H
 #define STOKER_DATASET_H
@@ -76,7 +76,7 @@ typedef struct stoker_object_options {
     uint64_t connect_timeout_ns;   /**< 0: 10 s */
     uint64_t stall_timeout_ns;     /**< a transfer that moves next to nothing for so long has failed; 0: 30 s; counted
                                         in whole seconds */
-    int retries;                   /**< of stoker_object_*(), where a dataset has its own: tries after a failed one; 0: 3;
+    int retries;                   /**< of stoker_object_*(), a dataset has its own: tries after a failed one; 0: 3;
                                         negative: none */
     uint64_t retry_delay_ns;       /**< before the first of them, then doubling; 0: 0.2 s */
 } stoker_object_options;
@@ -183,14 +183,15 @@ typedef struct stoker_dataset_options {
     uint64_t sequences, document_entries; /**< counts from a counts file; with dtype: the header is not read */
     int dtype_code;                       /**< 0: from the header */
     int open_retries;                     /**< tries after a failed read (file and object); 0: 3; negative: none */
-    uint64_t retry_delay_ns;              /**< before the first of them, then doubling; 0: 10 s (file), 0.2 s (object) */
+    uint64_t retry_delay_ns;              /**< before the first, then doubling; 0: 10 s (file), 0.2 s (object) */
     const char *index_cache_dir;          /**< object access: folder that PREFIX.idx is kept in */
     uint64_t block_bytes;                 /**< object access: size of a cached block; 0: 256 MiB */
     const stoker_range_ops *ranges;       /**< object access: the caller's reader; NULL: libcurl */
     const stoker_object_options *object;  /**< object access by libcurl; NULL: unsigned, all defaults */
 } stoker_dataset_options;
 
-#define STOKER_DATASET_OPTIONS_INIT { sizeof(stoker_dataset_options), 0, STOKER_DATASET_MMAP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define STOKER_DATASET_OPTIONS_INIT                                                                                   \
+    { sizeof(stoker_dataset_options), 0, STOKER_DATASET_MMAP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Open an indexed dataset for reading.
  *
@@ -278,7 +279,8 @@ STOKER_API stoker_status stoker_dataset_read_int64(const stoker_dataset *dataset
  * Threads: any.
  * Errors:  CORRUPT (naming sequence, offset and value), IO.
  */
-STOKER_API stoker_status stoker_dataset_verify(const stoker_dataset *dataset, uint64_t *out_sequence, stoker_error *err);
+STOKER_API stoker_status stoker_dataset_verify(const stoker_dataset *dataset, uint64_t *out_sequence,
+                                               stoker_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------- writing */
 
@@ -364,13 +366,13 @@ STOKER_API stoker_status stoker_dataset_builder_add_documents(stoker_dataset_bui
  */
 STOKER_API stoker_status stoker_dataset_builder_end_document(stoker_dataset_builder *builder, stoker_error *err);
 
-/** Append all sequences and documents of the dataset at `prefix`, whose element type must be the builder's, and copy its
- * data at the speed of the file system.
+/** Append all sequences and documents of the dataset at `prefix`, whose element type must be the builder's, and copy
+ * its data at the speed of the file system. Its data must lie as its lengths say.
  *
  * Owns:    prefix is borrowed.
  * Threads: one at a time.
- * Errors:  MISMATCH (another type), and those of opening; IO, NO_SPACE, NO_MEMORY. After an error the builder is as
- *          before the call.
+ * Errors:  MISMATCH (another type), and those of opening and of stoker_dataset_verify(); IO, NO_SPACE, NO_MEMORY.
+ *          After an error the builder is as before the call.
  */
 STOKER_API stoker_status stoker_dataset_builder_add_index(stoker_dataset_builder *builder, const char *prefix,
                                                           stoker_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Token files written from Python (IndexedBuilder): elements come as contiguous buffers with the code of their type. The
- * work is done without the interpreter lock; a second thread that comes meanwhile gets an error.
+ * Token files written from Python (IndexedBuilder): elements come as contiguous buffers with the code of their type.
+ * The work is done without the interpreter lock; a second thread that comes meanwhile gets an error.
  */
 #include "_core_builder.h"
 

@@ -35,7 +35,7 @@ stoker_dataset *core_tokens_handle(PyObject *indexed_file)
     return dataset;
 }
 
-/* -------------------------------------------------------------------------------------------------- a caller's reader */
+/* ---------------------------------------------------------------------------------------------- a caller's reader */
 
 /* Turns the exception that is set into an error of the library. */
 static stoker_status take_exception(stoker_error *err)
@@ -114,7 +114,7 @@ static stoker_status ranges_read(void *user, const char *url, uint64_t offset, s
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- the object */
+/* ----------------------------------------------------------------------------------------------------- the object */
 
 struct indexed_arguments {
     PyObject *prefix, *cache_dir; /* bytes; cache_dir may be NULL */
@@ -262,7 +262,7 @@ static PyObject *indexed_verify(PyObject *self, PyObject *unused)
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- views */
+/* ---------------------------------------------------------------------------------------------------------- views */
 
 static PyObject *view_of(stoker_dataset *dataset, const void *data, uint64_t size)
 {
@@ -365,7 +365,7 @@ static PyObject *indexed_bin(PyObject *self, PyObject *unused)
     return view_of(dataset, facts.bin, facts.bin_bytes);
 }
 
-/* -------------------------------------------------------------------------------------------------------- properties */
+/* ----------------------------------------------------------------------------------------------------- properties */
 
 static PyObject *indexed_fact(PyObject *self, void *which)
 {

@@ -260,8 +260,9 @@ struct stk_file_lock {
 };
 
 static struct stk_file_lock *held; /* guarded by `owner` */
-/* The process that works on the list, or 0. Not a mutex: a child that is forked while another thread has it must be able
- * to go on, and it sees by the number that the owner is not itself. Acquire and release order make the list visible. */
+/* The process that works on the list, or 0. Not a mutex: a child that is forked while another thread has it must be
+ * able to go on, and it sees by the number that the owner is not itself. Acquire and release order make the list
+ * visible. */
 static _Atomic int owner;
 
 static void list_lock(void)

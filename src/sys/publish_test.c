@@ -16,7 +16,8 @@
 #include "sys/thread.h"
 #include "tests/support/unit.h"
 
-/* The program is linked with --wrap=open64: a file system without O_TMPFILE, and one that fails to sync, are made here. */
+/* The program is linked with --wrap=open64: a file system without O_TMPFILE, and one that fails to sync, are made here.
+ * */
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 int __real_fsync(int fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Write indexed datasets: see stoker/dataset.h. Elements are converted straight into a buffer that goes to the temporary
- * file when it is full; the index stays in memory (12 bytes a document of one sequence) until finalize.
+ * Write indexed datasets: see stoker/dataset.h. Elements are converted straight into a buffer that goes to the
+ * temporary file when it is full; the index stays in memory (12 bytes a document of one sequence) until finalize.
  */
 #include "tokens/builder_internal.h"
 
@@ -71,7 +71,7 @@ void stoker_dataset_builder_destroy(stoker_dataset_builder *builder)
     free(builder);
 }
 
-/* ------------------------------------------------------------------------------------------------------ marks and room */
+/* ------------------------------------------------------------------------------------------------- marks and room */
 
 stoker_status stk_builder_check(const stoker_dataset_builder *builder, stoker_error *err)
 {
@@ -119,7 +119,7 @@ void stk_builder_put_document(stoker_dataset_builder *builder)
     stk_list_append(&builder->documents, &end, 1);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- data */
+/* ----------------------------------------------------------------------------------------------------------- data */
 
 stoker_status stk_elements_check(stoker_elements elements, stoker_error *err)
 {
@@ -201,7 +201,7 @@ stoker_status stk_builder_fail_misfit(const stoker_dataset_builder *builder, sto
                     (unsigned long long)position, (unsigned long long)document, ranges[builder->dtype_code]);
 }
 
-/* --------------------------------------------------------------------------------------------------------- operations */
+/* ----------------------------------------------------------------------------------------------------- operations */
 
 static uint64_t open_document(const stoker_dataset_builder *builder) { return builder->documents.count - 1; }
 

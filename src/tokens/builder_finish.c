@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Publish a dataset: write the index, sync both files, then give them their names, the index last, so that a reader that
- * finds an index finds its data. What stood under the names before is moved aside meanwhile and put back on failure: new
- * data under an old index would be read as garbage.
+ * Publish a dataset: write the index, sync both files, then give them their names, the index last, so that a reader
+ * that finds an index finds its data. What stood under the names before is moved aside meanwhile and put back on
+ * failure: new data under an old index would be read as garbage.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ static stoker_status finish_data(stoker_dataset_builder *builder, stoker_error *
     return STOKER_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- the names */
+/* ------------------------------------------------------------------------------------------------------ the names */
 
 /* A file that has the name we want: it keeps its content under another name until it is clear who stays. */
 struct aside {

@@ -47,7 +47,8 @@ void stk_builder_put_sequence(stoker_dataset_builder *builder, int32_t length, i
 void stk_builder_put_document(stoker_dataset_builder *builder);
 
 stoker_status stk_elements_check(stoker_elements elements, stoker_error *err); /* INVALID_ARGUMENT */
-/* Converts and appends. LIMIT with *out_misfit set: a value does not fit, and no message is written; else UINT64_MAX. */
+/* Converts and appends. LIMIT with *out_misfit set: a value does not fit, and no message is written; else UINT64_MAX.
+ * */
 stoker_status stk_builder_write(stoker_dataset_builder *builder, stoker_elements elements, uint64_t *out_misfit,
                                 stoker_error *err);
 stoker_status stk_builder_flush(stoker_dataset_builder *builder, stoker_error *err);

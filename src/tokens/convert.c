@@ -135,7 +135,7 @@ void stk_elements_to_int64(stoker_elements in, int64_t *out)
                                                         (uint8_t *)out); /* INT64_MIN is told */
 }
 
-/* ------------------------------------------------------------------------------------------------------------ misfits */
+/* -------------------------------------------------------------------------------------------------------- misfits */
 
 static void show(const uint8_t *data, int dtype_code, char *out, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files for the tests of token data: a private folder, and .idx and .bin files made byte by byte, without the code under
- * test.
+ * Files for the tests of token data: a private folder, and .idx and .bin files made byte by byte, without the code
+ * under test.
  */
 #ifndef STK_TOKENS_FILES_FIXTURE_H
 #define STK_TOKENS_FILES_FIXTURE_H

@@ -115,7 +115,7 @@ struct stk_index_view stk_index_view_of(const struct stk_index_layout *layout, c
     };
 }
 
-/* ------------------------------------------------------------------------------------------------------------ values */
+/* --------------------------------------------------------------------------------------------------------- values */
 
 /* Sign bit: a length or an offset is negative, or a sequence passes `limit`. With 0 <= offset <= limit, taking up to
  * 2^34 more cannot wrap, and where that does not hold one of the first three terms has its sign bit already. */

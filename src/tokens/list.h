@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A list that grows in steps of one size: nothing is moved when it grows, so that its peak is its content. Builders keep
- * the index of a dataset in it until it is written.
+ * A list that grows in steps of one size: nothing is moved when it grows, so that its peak is its content. Builders
+ * keep the index of a dataset in it until it is written.
  */
 #ifndef STK_TOKENS_LIST_H
 #define STK_TOKENS_LIST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of PREFIX.bin: mapped whole, or read by range. When a process has used up its mappings, a file that was to be
- * mapped is read by range too: the same bytes, copied instead of viewed.
+ * The bytes of PREFIX.bin: mapped whole, or read by range. When a process has used up its mappings, a file that was to
+ * be mapped is read by range too: the same bytes, copied instead of viewed.
  */
 #include "tokens/reader_internal.h"
 

@@ -52,7 +52,7 @@ static void expect_reads(const stoker_dataset_options *options)
 {
     stoker_dataset *dataset = NULL;
     stoker_error err = {0};
-    int64_t tokens[7];
+    int64_t tokens[8];
     assert_int_equal(stoker_dataset_open("msc://p/three", options, &dataset, &err), STOKER_OK);
     assert_int_equal(stoker_dataset_read_int64(dataset, (stoker_dataset_run){2, 0, 7}, tokens, &err), STOKER_OK);
     assert_int_equal(tokens[6], fixture_tokens[12]);
