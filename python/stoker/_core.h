@@ -42,5 +42,6 @@ PyTypeObject *core_add_type(PyObject *module, const char *name, PyType_Spec *spe
 int core_media_init(PyObject *module);
 int core_loader_init(PyObject *module);
 int core_worker_init(PyObject *module);
+int core_pack_init(PyObject *module);
 
 #endif
