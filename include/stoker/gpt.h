@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPT samples over indexed datasets, as Megatron-LM orders them: document, sample and shuffle index, their cache files, and
- * blends of several datasets. The same options give the same bytes as Megatron-LM, on disk and in every item;
+ * GPT samples over indexed datasets, as Megatron-LM orders them: document, sample and shuffle index, their cache files,
+ * and blends of several datasets. The same options give the same bytes as Megatron-LM, on disk and in every item;
  * docs/reference/token-index.md describes the rules.
  */
 #ifndef STOKER_GPT_H
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------------------------------------------------ arrays */
+/* ----------------------------------------------------------------------------------------------------------- arrays */
 
 /** Element types of index arrays, as NumPy names them. */
 typedef enum stoker_index_dtype {
@@ -68,8 +68,9 @@ typedef struct stoker_gpt_options {
 
 /** Build or load the index of a split and open it as a dataset of samples.
  *
- * Any number of processes on any number of hosts may do this at once with one folder: one builds, under a lock file, and
- * publishes by write, sync and rename; the others wait and load. Damaged or partial files are noticed and built again.
+ * Any number of processes on any number of hosts may do this at once with one folder: one builds, under a lock file,
+ * and publishes by write, sync and rename; the others wait and load. Damaged or partial files are noticed and built
+ * again.
  *
  * Owns:    options are borrowed; the dataset is referenced (stoker_dataset_ref()). On success *out_gpt is the caller's.
  * Threads: any; the result is immutable but for deferred mapping, which is synchronised.
@@ -133,14 +134,7 @@ STOKER_API stoker_status stoker_gpt_dataset_arrays(stoker_gpt_dataset *gpt, stok
                                                    stoker_index_array *out_sample, stoker_index_array *out_shuffle,
                                                    stoker_error *err);
 
-/** The text of sample `index` (position after shuffling): its documents' parts, one after another, before any padding.
- *
- * Owns:    `out_text` has room for sequence_length + 1 elements, *out_count of which are written. The parts' sequence
- *          numbers and lengths go to out_documents and out_lengths if given (room for `part_max`; *out_parts is their true
- *          number, which may exceed part_max).
- * Threads: any.
- * Errors:  INVALID_ARGUMENT (index), CORRUPT, IO, UNAVAILABLE, TIMEOUT.
- */
+/** Where the text of a sample goes. */
 typedef struct stoker_gpt_text {
     int64_t *text;
     uint64_t count;
@@ -148,6 +142,15 @@ typedef struct stoker_gpt_text {
     int64_t *lengths;
     uint64_t part_max, parts;
 } stoker_gpt_text;
+
+/** The text of sample `index` (position after shuffling): its documents' parts, one after another, before any padding.
+ *
+ * Owns:    text has room for sequence_length + 1 elements, `count` of which are written. The parts' sequence numbers
+ *          and lengths go to documents and lengths if given (room for `part_max` each); `parts` is their true number,
+ *          which may exceed part_max.
+ * Threads: any.
+ * Errors:  INVALID_ARGUMENT (index), CORRUPT, IO, UNAVAILABLE, TIMEOUT.
+ */
 STOKER_API stoker_status stoker_gpt_dataset_text(stoker_gpt_dataset *gpt, uint64_t index, stoker_gpt_text *out_text,
                                                  stoker_error *err);
 
@@ -177,7 +180,8 @@ typedef struct stoker_gpt_item {
     int32_t *max_seqlen;   /**< [1] */
 } stoker_gpt_item;
 
-/** Make one item. INT64_MIN as index is the padding item: item 0 with a zero loss mask. Negative ones count from the end.
+/** Make one item. INT64_MIN as index is the padding item: item 0 with a zero loss mask. Negative ones count from the
+ * end.
  *
  * Owns:    the destinations are borrowed.
  * Threads: any.
@@ -196,7 +200,7 @@ STOKER_API stoker_status stoker_gpt_dataset_batch(stoker_gpt_dataset *gpt, const
                                                   const int64_t *indices, uint64_t count,
                                                   const stoker_gpt_item *out_first, stoker_error *err);
 
-/* ------------------------------------------------------------------------------------------------------------- blends */
+/* ----------------------------------------------------------------------------------------------------------- blends */
 
 typedef struct stoker_blend_index stoker_blend_index;
 
@@ -206,8 +210,8 @@ typedef struct stoker_blend_options {
     const double *weights;  /**< [datasets], each > 0, used as they are (normalise them first); sized blends */
     uint64_t size;          /**< samples of a sized blend */
     const uint64_t *sizes;  /**< exhaustive blend: [datasets] samples of each, `weights` and `size` unused */
-    const uint64_t *limits; /**< [datasets] samples that each has: an index that is built and takes more of one is refused
-                                 (LIMIT) before it is kept; NULL: not checked */
+    const uint64_t *limits; /**< [datasets] samples that each has: an index that is built and takes more of one is
+                                 refused (LIMIT) before it is kept; NULL: not checked */
     int defer;
     stoker_index_cache cache;
 } stoker_blend_options;
@@ -218,8 +222,8 @@ typedef struct stoker_blend_options {
  *
  * Owns:    options are borrowed. On success *out_blend is the caller's, who calls stoker_blend_index_close().
  * Threads: any.
- * Errors:  INVALID_ARGUMENT (32,767 datasets or more, a weight that is not above 0, naming it), LIMIT (more samples of a
- *          dataset than `limits` allows, naming it), and those of caches.
+ * Errors:  INVALID_ARGUMENT (32,767 datasets or more, a weight that is not above 0, naming it), LIMIT (more samples of
+ *          a dataset than `limits` allows, naming it), and those of caches.
  */
 STOKER_API stoker_status stoker_blend_index_open(const stoker_blend_options *options, stoker_blend_index **out_blend,
                                                  stoker_error *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Samples of token files for Python: GptDataset, and the blocks that its items are (ItemBlock). Blends are in
- * _core_blend.c.
+ * _core_blend.c, index arrays in _core_index.c.
  *
- * An item is one block of memory, because the members of an item are cut from it in Python faster than they could be made
- * here one by one. Blocks of a dataset are used again when the item is gone: an allocation of their size goes to the system
- * each time, and its pages would cost more than the item.
+ * An item is one block of memory, because the members of an item are cut from it in Python faster than they could be
+ * made here one by one. Blocks of a dataset are used again when the item is gone: an allocation of their size goes to
+ * the system each time, and its pages would cost more than the item.
  */
 #include "_core_gpt.h"
 
@@ -44,154 +44,9 @@ struct block_object {
     size_t size;
 };
 
-struct array_object {
-    PyObject_HEAD PyObject *owner;
-    const void *data;
-    Py_ssize_t size;
-};
+static PyTypeObject *gpt_type, *block_type;
 
-static PyTypeObject *gpt_type, *block_type, *array_type;
-
-/* ------------------------------------------------------------------------------------------------------------- shared */
-
-int core_optional_path(PyObject *object, void *out)
-{
-    if (object == Py_None) {
-        return 1;
-    }
-    return PyUnicode_FSConverter(object, out);
-}
-
-void core_index_cache_fill(struct core_index_cache *arguments)
-{
-    arguments->cache = (stoker_index_cache){
-        .folder = arguments->folder != NULL ? PyBytes_AsString(arguments->folder) : NULL,
-        .stem = arguments->stem,
-        .description = arguments->description,
-        .assume_hit = arguments->assume_hit,
-        .may_build = arguments->may_build,
-        .wait_ns = arguments->wait_s > 0.0 && arguments->wait_s < 9.0e9 ? (uint64_t)(arguments->wait_s * 1.0e9) : 0,
-    };
-}
-
-static size_t dtype_size(stoker_index_dtype dtype)
-{
-    return dtype == STOKER_INDEX_INT16 ? 2 : dtype == STOKER_INDEX_INT64 ? 8 : 4;
-}
-
-static const char *dtype_text(stoker_index_dtype dtype)
-{
-    switch (dtype) {
-    case STOKER_INDEX_INT16: return "<i2";
-    case STOKER_INDEX_INT32: return "<i4";
-    case STOKER_INDEX_UINT32: return "<u4";
-    default: return "<i8";
-    }
-}
-
-PyObject *core_index_array(PyObject *owner, const stoker_index_array *array)
-{
-    struct array_object *view =
-        (struct array_object *)((allocfunc)PyType_GetSlot(array_type, Py_tp_alloc))(array_type, 0);
-    if (view == NULL) {
-        return NULL;
-    }
-    view->owner = Py_NewRef(owner);
-    view->data = array->data;
-    view->size = (Py_ssize_t)(array->rows * array->columns * dtype_size(array->dtype));
-    const char *text = dtype_text(array->dtype);
-    if (array->columns == 1) {
-        return Py_BuildValue("(Ns(K))", view, text, (unsigned long long)array->rows);
-    }
-    return Py_BuildValue("(Ns(KI))", view, text, (unsigned long long)array->rows, array->columns);
-}
-
-static int array_buffer(PyObject *self, Py_buffer *out, int flags)
-{
-    struct array_object *view = (struct array_object *)self;
-    return PyBuffer_FillInfo(out, self, (void *)(uintptr_t)view->data, view->size, 1, flags);
-}
-
-static void array_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(((struct array_object *)self)->owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-static PyType_Slot array_slots[] = {
-    {Py_tp_dealloc, array_dealloc},
-    {Py_bf_getbuffer, array_buffer},
-    {0, NULL},
-};
-
-static PyType_Spec array_spec = {
-    .name = "stoker._core.IndexView",
-    .basicsize = sizeof(struct array_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = array_slots,
-};
-
-/* 1: copied; 0: not such a buffer; -1 with an exception set. */
-static int copy_buffer(PyObject *object, int64_t **out, size_t *out_count)
-{
-    Py_buffer buffer;
-    int good = 0;
-    if (!PyObject_CheckBuffer(object)) {
-        return 0;
-    }
-    if (PyObject_GetBuffer(object, &buffer, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS) < 0) {
-        PyErr_Clear();
-        return 0;
-    }
-    if (buffer.itemsize == 8 && buffer.format != NULL && strchr("lqLQ", buffer.format[0]) != NULL && buffer.ndim == 1) {
-        *out = PyMem_Malloc((size_t)buffer.len + 8);
-        *out_count = (size_t)buffer.len / 8;
-        if (*out == NULL) {
-            PyErr_NoMemory();
-            good = -1;
-        } else {
-            memcpy(*out, buffer.buf, (size_t)buffer.len);
-            good = 1;
-        }
-    }
-    PyBuffer_Release(&buffer);
-    return good;
-}
-
-int64_t *core_int64_array(PyObject *sequence, size_t *out_count)
-{
-    int64_t *values = NULL;
-    int copied = copy_buffer(sequence, &values, out_count);
-    if (copied != 0) {
-        return values;
-    }
-    Py_ssize_t count = PySequence_Size(sequence);
-    if (count < 0) {
-        return NULL;
-    }
-    values = PyMem_Calloc((size_t)count + 1, sizeof *values);
-    if (values == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        PyObject *number = item != NULL ? PyNumber_Index(item) : NULL;
-        Py_XDECREF(item);
-        values[i] = number != NULL ? PyLong_AsLongLong(number) : 0;
-        Py_XDECREF(number);
-        if (PyErr_Occurred() != NULL) {
-            PyMem_Free(values);
-            return NULL;
-        }
-    }
-    *out_count = (size_t)count;
-    return values;
-}
-
-/* ------------------------------------------------------------------------------------------------------- construction */
+/* ----------------------------------------------------------------------------------------------------- construction */
 
 stoker_gpt_dataset *core_gpt_handle(PyObject *object)
 {
@@ -332,7 +187,7 @@ static void gpt_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- index */
+/* ------------------------------------------------------------------------------------------------------------ index */
 
 static PyObject *gpt_count(PyObject *self, PyObject *unused)
 {
@@ -410,7 +265,7 @@ static PyObject *gpt_text(PyObject *object, PyObject *args)
     return result;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- items */
+/* ------------------------------------------------------------------------------------------------------------ items */
 
 /* Elements of a member of one item. */
 static uint64_t member_count(const struct gpt_object *self, int member)
@@ -722,8 +577,7 @@ int core_gpt_init(PyObject *module)
 {
     gpt_type = core_add_type(module, "GptDataset", &gpt_spec);
     block_type = core_add_type(module, "ItemBlock", &block_spec);
-    array_type = core_add_type(module, "IndexView", &array_spec);
-    if (gpt_type == NULL || block_type == NULL || array_type == NULL) {
+    if (gpt_type == NULL || block_type == NULL || core_index_init(module) < 0) {
         return -1;
     }
     return core_blend_init(module);

@@ -35,6 +35,8 @@ stoker_gpt_dataset *core_gpt_handle(PyObject *object);
 stoker_blend_index *core_blend_handle(PyObject *object);
 
 int core_gpt_init(PyObject *module);
-int core_blend_init(PyObject *module); /* called by core_gpt_init() */
+/* Called by core_gpt_init(). */
+int core_index_init(PyObject *module);
+int core_blend_init(PyObject *module);
 
 #endif

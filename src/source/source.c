@@ -197,7 +197,7 @@ stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id
     if (source->kind == STK_SOURCE_PROCESS)
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are made by its own processes");
     struct stk_batch_layout layout;
-    void *places[STK_NATIVE_LEAVES_MAX];
+    void *places[STK_NATIVE_LEAVES_MAX] = {NULL};
     STK_TRY(check_id(source, id, err));
     STK_TRY(stk_source_layout(source, 1, &layout, err));
     stk_batch_places(&layout, dst, 0, places);

@@ -3,9 +3,9 @@
  * A dataset under one table: count, describe, materialise. Sources travel between processes as blobs (encoded once by
  * the rank, mapped read-only by everyone else), so that two million paths exist once per host.
  *
- * Kinds: media (source/media.c: a manifest of files and a video form), tokens (source/tokens.c: indexes over token files,
- * and the form of items) and process (source/process.c: how to start a template; only the pool uses it, its samples are
- * made by that process).
+ * Kinds: media (source/media.c: a manifest of files and a video form), tokens (source/tokens.c: indexes over token
+ * files, and the form of items) and process (source/process.c: how to start a template; only the pool uses it, its
+ * samples are made by that process).
  */
 #ifndef STK_SOURCE_SOURCE_H
 #define STK_SOURCE_SOURCE_H

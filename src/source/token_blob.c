@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The blob of a token source: see token_blob.h. All integers are little-endian. Offsets of texts count from the start of
- * the text part, those of arrays from the start of the array part.
+ * The blob of a token source: see token_blob.h. All integers are little-endian. Offsets of texts count from the start
+ * of the text part, those of arrays from the start of the array part.
  *
  *      0  header (16)                 48  flags (4)                   72  set of the blend (88)
  *     16  count (8)                   52  number of datasets (4)     160  datasets (184 each)
@@ -46,7 +46,7 @@ enum flag {
 };
 enum { ALL_FLAGS = 127, KIND_FILES = 1, KIND_MOCK = 2, MULTIMODAL = 1 };
 
-/* ----------------------------------------------------------------------------------------------------------- writing */
+/* ---------------------------------------------------------------------------------------------------------- writing */
 
 /* The parts in the making. The first pass only counts: `blob` is NULL. */
 struct writing {
@@ -232,7 +232,7 @@ stoker_status stk_token_blob_create(const stoker_token_spec *spec, int *out_fd, 
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- reading */
+/* ---------------------------------------------------------------------------------------------------------- reading */
 
 struct parts {
     const uint8_t *blob;

@@ -5,35 +5,17 @@
 #ifndef STK_SOURCE_TOKEN_FIXTURE_H
 #define STK_SOURCE_TOKEN_FIXTURE_H
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <stoker/loader.h>
 
-#include "tests/support/unit.h"
+#include "tokens/files_fixture.h"
 
 enum { TOKEN_LENGTH = 16, TOKEN_SEQUENCES = 30 };
 
-static char token_folder[64];
+#define token_folder fixture_folder
 
-static inline int token_setup(void **state)
-{
-    (void)state;
-    (void)snprintf(token_folder, sizeof token_folder, "/tmp/stoker-tokens-XXXXXX");
-    return mkdtemp(token_folder) ? chdir(token_folder) : -1;
-}
+static inline int token_setup(void **state) { return fixture_setup(state) || chdir(token_folder); }
 
-static inline int token_teardown(void **state)
-{
-    char command[128];
-    (void)state;
-    (void)snprintf(command, sizeof command, "rm -r %s", token_folder);
-    return chdir("/") || system(command);
-}
+static inline int token_teardown(void **state) { return chdir("/") || fixture_teardown(state); }
 
 #define TOKEN_TEST(name) cmocka_unit_test_setup_teardown(name, token_setup, token_teardown)
 

@@ -47,7 +47,7 @@ static struct token_source *of(const struct stoker_source *source)
     return (struct token_source *)(uintptr_t)source; /* what is written behind the fixed part is guarded by the lock */
 }
 
-/* ----------------------------------------------------------------------------------------------------------- members */
+/* ---------------------------------------------------------------------------------------------------------- members */
 
 /* Which members items have. */
 static bool has(const struct stk_token_head *head, enum member member)
@@ -94,7 +94,7 @@ static void token_leaves(const struct stoker_source *source, struct stk_sample_l
         if (has(head, (enum member)member)) fill_leaf(head, (enum member)member, &out->leaf[out->count++]);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- opening */
+/* ---------------------------------------------------------------------------------------------------------- opening */
 
 /* A descriptor is a promise (rule A8): the data must be what they were when the source was made. */
 static stoker_status check_data(const struct stk_token_dataset *wanted, stoker_dataset *dataset, stoker_error *err)
@@ -229,7 +229,7 @@ static stoker_status locate(struct token_source *tokens, uint64_t id, uint32_t *
     return STOKER_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- use */
+/* -------------------------------------------------------------------------------------------------------------- use */
 
 static stoker_status make_tokens(const struct stoker_source *source, uint64_t id, void *const *dst,
                                  struct stk_made *out_made, stoker_error *err)

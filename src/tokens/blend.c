@@ -39,7 +39,7 @@ struct build {
 
 static const int16_t *numbers(const struct stk_npy *arrays) { return arrays[DATASET].array.data; }
 
-/* ---------------------------------------------------------------------------------------------------------- counting */
+/* --------------------------------------------------------------------------------------------------------- counting */
 
 /* Four tables, so that equal numbers in a row do not wait for each other. */
 static stoker_status count_samples(const int16_t *dataset, uint64_t rows, uint32_t datasets, uint64_t *out_counts,
@@ -80,7 +80,7 @@ static stoker_status check_limits(const struct build *build, const int16_t *data
     return status;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- building */
+/* --------------------------------------------------------------------------------------------------------- building */
 
 static stoker_status build_arrays(void *user, void *const *data, stoker_error *err)
 {
@@ -144,7 +144,7 @@ static stoker_status load(struct stoker_blend_index *blend, const stoker_blend_o
     return stk_cache_open(&cache, &wanted, blend->arrays, &blend->built, err);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- opening */
+/* ---------------------------------------------------------------------------------------------------------- opening */
 
 static stoker_status total_size(const stoker_blend_options *options, uint64_t *out_size, stoker_error *err)
 {
@@ -247,7 +247,7 @@ void stoker_blend_index_close(stoker_blend_index *blend)
     free(blend);
 }
 
-/* --------------------------------------------------------------------------------------------------- single functions */
+/* ------------------------------------------------------------------------------------------------- single functions */
 
 void stoker_weights_normalize(const double *weights, size_t count, double *out_weights)
 {

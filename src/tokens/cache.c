@@ -25,7 +25,7 @@ struct work {
     char *paths[STK_CACHE_ARRAYS_MAX];
     char *description_path, *lock_path;
     struct stk_publish files[STK_CACHE_ARRAYS_MAX];
-    stoker_error *err;
+    stoker_error *err; /* never NULL */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ names */
@@ -273,7 +273,7 @@ static bool is_no_lock(int os_error) { return os_error == ENOLCK || os_error == 
 /* NOT_FOUND stays with the message of the miss; a folder that cannot be written is said in so many words. */
 static stoker_status explain(struct work *work, stoker_status status, const stoker_error *miss)
 {
-    int os_error = work->err ? work->err->os_error : 0;
+    int os_error = work->err->os_error;
     if (status != STOKER_ERR_IO || (os_error != EACCES && os_error != EROFS && os_error != EPERM)) return status;
     return stk_fail_os(work->err, STOKER_ERR_IO, os_error,
                        "the cache folder '%s' is not writable, and an index must be built there (%s)",
@@ -288,7 +288,7 @@ static stoker_status lock(struct work *work, struct stk_file_lock **out_lock)
         return stk_fail(work->err, STOKER_ERR_TIMEOUT,
                         "another process still builds the index after %" PRIu64 " s; it holds '%s'",
                         wait_ns / STK_SECOND_NS, work->lock_path);
-    if (status == STOKER_ERR_IO && work->err && is_no_lock(work->err->os_error)) {
+    if (status == STOKER_ERR_IO && is_no_lock(work->err->os_error)) {
         *out_lock = NULL; /* no locks here: whoever builds publishes the same bytes */
         return STOKER_OK;
     }
@@ -339,19 +339,18 @@ static stoker_status open_files(struct work *work, struct stk_npy *out, bool *ou
     if (status == STOKER_OK) return status;
     if (is_miss(status) && !work->cache->assume_hit) {
         STK_ASSERT(work->plan->known);
-        stoker_error own = {0};
-        if (!work->err) work->err = &own; /* the status is not all that is looked at */
         return work->cache->may_build ? build_under_lock(work, &miss, out, out_built)
                                       : wait_for_builder(work, &miss, out);
     }
-    if (err) *err = miss;
+    *err = miss;
     return status;
 }
 
 stoker_status stk_cache_open(const stoker_index_cache *cache, const struct stk_cache_plan *plan, struct stk_npy *out,
                              bool *out_built, stoker_error *err)
 {
-    struct work work = {.cache = cache, .plan = plan, .err = err};
+    stoker_error own = {0}; /* the status is not all that is looked at */
+    struct work work = {.cache = cache, .plan = plan, .err = err ? err : &own};
     STK_ASSERT(plan->count <= STK_CACHE_ARRAYS_MAX);
     bool built = false;
     if (!cache->folder) {

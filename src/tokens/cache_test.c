@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -21,7 +20,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/unit.h"
 
-/* ----------------------------------------------------------------------------------------------------- a broken disk */
+/* ---------------------------------------------------------------------------------------------------- a broken disk */
 
 static int fail_reserve, fail_write, fail_sync; /* which call from now on fails; 0: none */
 
@@ -62,8 +61,8 @@ enum { ROWS = 1000, LARGE_ROWS = 40000 };
 struct made {
     uint64_t rows;
     int built, fails;
-    const char *count_in;           /* file that each build grows by a byte */
-    void (*in_build)(const char *); /* called in the middle */
+    const char *count_in;   /* file that each build grows by a byte */
+    void (*in_build)(void); /* called in the middle */
 };
 
 static stoker_status build(void *user, void *const *data, stoker_error *err)
@@ -78,7 +77,7 @@ static stoker_status build(void *user, void *const *data, stoker_error *err)
         (void)close(fd);
     }
     for (uint64_t i = 0; i < made->rows; i++) first[i] = (int32_t)i;
-    if (made->in_build) made->in_build(made->count_in);
+    if (made->in_build) made->in_build();
     for (uint64_t i = 0; i < 2 * made->rows; i++) second[i] = (int64_t)(3 * i);
     made->built++;
     if (!made->fails) return STOKER_OK;
@@ -177,7 +176,7 @@ static void expect(const struct place *place, struct made *made, bool built)
     assert_int_equal(got, built);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- tests */
+/* ------------------------------------------------------------------------------------------------------------ tests */
 
 static void test_built_once_then_loaded(void **state)
 {
@@ -322,18 +321,11 @@ static void test_a_process_that_may_not_build(void **state)
     drop_place(&place);
 }
 
-/* Waits for the file that says that the build is in its middle. */
-static void wait_for_file(const char *path)
-{
-    const struct timespec moment = {0, 1000000};
-    struct stat facts;
-    for (int i = 0; i < 20000 && (stat(path, &facts) != 0 || facts.st_size == 0); i++) (void)nanosleep(&moment, NULL);
-    assert_int_equal(stat(path, &facts), 0);
-}
+static int begun[2]; /* a pipe: a byte comes when the build is in its middle */
 
-static void hang(const char *path)
+static void hang(void)
 {
-    (void)path;
+    if (write(begun[1], "x", 1) != 1) abort();
     for (;;) (void)pause();
 }
 
@@ -382,18 +374,20 @@ static void test_a_killed_builder_is_followed_by_the_next(void **state)
     (void)state;
     for (int turn = 0; turn < 20; turn++) {
         struct place place;
-        char count[80];
+        char byte;
         make_place(&place);
-        (void)snprintf(count, sizeof count, "%s/count", place.root);
-        struct made stuck = {.rows = LARGE_ROWS, .count_in = count, .in_build = hang}, made = {.rows = LARGE_ROWS};
+        assert_int_equal(pipe(begun), 0);
+        struct made stuck = {.rows = LARGE_ROWS, .in_build = hang}, made = {.rows = LARGE_ROWS};
         pid_t builder = start(&place, &stuck);
-        wait_for_file(count);
+        assert_int_equal(read(begun[0], &byte, 1), 1);
         pid_t next = start(&place, &made); /* waits on the lock, or comes after it */
         assert_int_equal(kill(builder, SIGKILL), 0);
         assert_true(WIFSIGNALED(wait_status(builder)));
         assert_int_equal(wait_status(next), 0);
         expect(&place, &made, false);
         assert_int_equal(count_files(place.folder, false), 4); /* no temporary file is left */
+        assert_int_equal(close(begun[0]), 0);
+        assert_int_equal(close(begun[1]), 0);
         drop_place(&place);
     }
 }

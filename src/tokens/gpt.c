@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening and counting of GPT datasets: see stoker/gpt.h. The index comes from index/, its files from cache.c, items from
- * item.c.
+ * Opening and counting of GPT datasets: see stoker/gpt.h. The index comes from index/, its files from cache.c, items
+ * from item.c.
  */
 #include "tokens/gpt.h"
 
@@ -17,7 +17,7 @@
  * no rank. */
 #define RANK 52u
 
-/* ------------------------------------------------------------------------------------------------------------ arrays */
+/* ----------------------------------------------------------------------------------------------------------- arrays */
 
 static uint64_t row_value(const stoker_index_array *array, uint64_t at)
 {
@@ -129,7 +129,7 @@ void stk_dataset_opened(const stoker_dataset *dataset, const char **out_bin_path
     *out_options = dataset->options;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- opening */
+/* ---------------------------------------------------------------------------------------------------------- opening */
 
 static void destroy(struct stoker_gpt_dataset *gpt)
 {
@@ -277,7 +277,7 @@ void stoker_gpt_dataset_close(stoker_gpt_dataset *gpt)
     if (left == 0) destroy(gpt);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- use */
+/* -------------------------------------------------------------------------------------------------------------- use */
 
 /* The lock is held while files are mapped: whoever comes second needs what the first one maps. */
 stoker_status stoker_gpt_dataset_prepare(stoker_gpt_dataset *gpt, stoker_error *err)

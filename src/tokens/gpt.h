@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An open GPT dataset, for the files that share it: gpt.c opens and counts, item.c makes items, source/tokens.c takes it
- * to other processes.
+ * An open GPT dataset, for the files that share it: gpt.c opens and counts, item.c makes items, source/tokens.c takes
+ * it to other processes.
  */
 #ifndef STK_TOKENS_GPT_H
 #define STK_TOKENS_GPT_H
@@ -38,8 +38,8 @@ struct stoker_gpt_dataset {
     bool built;
 };
 
-/* Opens with arrays that the caller has (and keeps for the life of the result): for processes that were given them. They
- * are checked as loaded ones are. */
+/* Opens with arrays that the caller has (and keeps for the life of the result): for processes that were given them.
+ * They are checked as loaded ones are. */
 stoker_status stk_gpt_open_arrays(stoker_dataset *dataset, struct stk_mock *mock, const stoker_gpt_options *options,
                                   const stoker_index_array arrays[STK_GPT_ARRAYS], stoker_gpt_dataset **out_gpt,
                                   stoker_error *err);

@@ -213,7 +213,8 @@ static void poke(const char *path, uint64_t at, int32_t value)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Damage at the ends is seen at the opening and mended; damage inside is seen by the item, which reads nothing wrong. */
+/* Damage at the ends is seen at the opening and mended; damage inside is seen by the item, which reads nothing
+ * wrong. */
 static void test_files_are_not_trusted(void **state)
 {
     (void)state;

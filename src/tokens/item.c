@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "tokens/gpt.h"
 
-/* -------------------------------------------------------------------------------------------------------------- rows */
+/* ------------------------------------------------------------------------------------------------------------- rows */
 
 /* The parts of one sample: sequences document[at .. last], the first from `offset` on, the last up to `end`. */
 struct parts {
@@ -89,7 +89,7 @@ static stoker_status next_part(struct parts *parts, struct part *out, stoker_err
     return STOKER_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- text */
+/* ------------------------------------------------------------------------------------------------------------- text */
 
 /* How elements are reached; made once for each call. */
 struct reader {
@@ -170,7 +170,7 @@ stoker_status stoker_gpt_dataset_text(stoker_gpt_dataset *gpt, uint64_t index, s
     return STOKER_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- items */
+/* ------------------------------------------------------------------------------------------------------------ items */
 
 /* An item under way. The text is tokens[0 .. S) and, with an extra token, `last`. */
 struct item {

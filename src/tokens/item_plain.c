@@ -36,7 +36,9 @@ static void widen(int dtype_code, const void *from, size_t count, int64_t *out)
     STK_ASSERT(stk_item_is_integer(dtype_code));
     switch (dtype_code) {
     case STOKER_TOKEN_UINT8: WIDEN(uint8_t) break;
-    case STOKER_TOKEN_INT8: WIDEN(int8_t) break;
+    case STOKER_TOKEN_INT8:
+        for (size_t i = 0; i < count; i++) out[i] = (((const uint8_t *)from)[i] ^ 0x80) - INT64_C(0x80);
+        break;
     case STOKER_TOKEN_INT16: WIDEN(int16_t) break;
     case STOKER_TOKEN_INT32: WIDEN(int32_t) break;
     case STOKER_TOKEN_UINT16: WIDEN(uint16_t) break;

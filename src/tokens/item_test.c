@@ -81,11 +81,11 @@ static stoker_gpt_dataset *open_gpt(stoker_dataset *dataset, int no_extra_token,
     return gpt;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- model */
+/* ------------------------------------------------------------------------------------------------------------ model */
 
 static void model_bounds(const int64_t *lengths, uint64_t parts, int extra, struct cells *out)
 {
-    int64_t left[S + 2];
+    int64_t left[S + 2] = {0};
     uint64_t count = parts;
     int64_t sum = 0;
     for (uint64_t i = 0; i < parts; i++) left[i] = lengths[i];
@@ -171,7 +171,7 @@ static void expect_forms(stoker_gpt_dataset *gpt, int extra)
             }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- tests */
+/* ------------------------------------------------------------------------------------------------------------ tests */
 
 static void test_items_follow_the_rules(void **state)
 {
