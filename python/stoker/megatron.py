@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Megatron-LM's datasets: the same files, the same index bytes, the same items, built and read in C.
 
-A program that uses ``megatron.core.datasets`` changes its imports and keeps the rest. Items are torch tensors if PyTorch
-is installed, else NumPy arrays.
+A program that uses ``megatron.core.datasets`` changes its imports and keeps the rest. Items are torch tensors if
+PyTorch is installed, else NumPy arrays.
 """
 
 from __future__ import annotations

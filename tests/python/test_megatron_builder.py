@@ -75,7 +75,11 @@ def test_weighted_blend_may_exceed_its_size(tmp_path):
 def test_empty_splits_are_none(tmp_path):
     a, b = prepare(tmp_path)
     assert kinds(build(tmp_path, [5, 0, 0], blend=([a], None), split="1,0,0")) == ["GPTDataset", None, None]
-    assert kinds(build(tmp_path, [5, 0, 0], blend=([a, b], [1.0, 1.0]), split="1,0,0")) == ["BlendedDataset", None, None]
+    assert kinds(build(tmp_path, [5, 0, 0], blend=([a, b], [1.0, 1.0]), split="1,0,0")) == [
+        "BlendedDataset",
+        None,
+        None,
+    ]
 
 
 def test_unweighted_blend_with_and_without_size(tmp_path):
@@ -140,7 +144,11 @@ def test_an_exhaustive_blend_with_an_empty_dataset_is_refused_by_name(tmp_path):
 
 
 def content(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.suffix in (".npy", ".txt")}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.suffix in (".npy", ".txt")
+    }
 
 
 def test_threads_change_nothing(tmp_path):
@@ -201,7 +209,14 @@ def test_builder_tasks_run_in_a_copy_of_the_callers_context(tmp_path, threads):
 def test_an_error_in_a_thread_is_raised(tmp_path):
     Traced.meeting = None
     with pytest.raises(RuntimeError, match="bad data"):
-        build(tmp_path, [9, 0, 0], cls=Traced, blend=(["p", "bad", "r"], [1.0] * 3), split="1", num_dataset_builder_threads=2)
+        build(
+            tmp_path,
+            [9, 0, 0],
+            cls=Traced,
+            blend=(["p", "bad", "r"], [1.0] * 3),
+            split="1",
+            num_dataset_builder_threads=2,
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------- ranks
@@ -304,7 +319,8 @@ RUNS = {
         {"blend_per_split": [[["data/a"], None], None, None], "fast_cache_load": True}, PER_SPLIT, {"warm": True}
     ),
     "fast_cache_load, per-split valid two prefixes": (
-        {"blend_per_split": [None, [["data/a", "data/b"], None], None], "fast_cache_load": True}, PER_SPLIT, {"warm": True}
+        {"blend_per_split": [None, [["data/a", "data/b"], None], None], "fast_cache_load": True}, PER_SPLIT,
+        {"warm": True},
     ),
     "single prefix, every rank its own empty cache folder": (
         {"blend": [["data/a"], None], "split": "8,1,1"}, [5, 3, 2], {"own_cache": True}
@@ -317,7 +333,8 @@ def two_ranks(folder, run):
     code = textwrap.dedent(TWO_RANKS).format(here=HERE)
     run = {**run, "config": {**run["config"], "path_to_cache": "cache"}}
     ranks = [
-        subprocess.Popen([sys.executable, "-c", code, str(rank), str(folder / "rendezvous"), json.dumps(run)], cwd=folder,
+        subprocess.Popen([sys.executable, "-c", code, str(rank), str(folder / "rendezvous"), json.dumps(run)],
+                         cwd=folder,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
     ]  # fmt: skip
@@ -377,7 +394,9 @@ def test_ranks_without_a_group_build_at_once(tmp_path):
     prepare(tmp_path, 3)
     code = textwrap.dedent(ALONE).format(here=HERE)
     ranks = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(4)
     ]
     try:
@@ -396,7 +415,12 @@ def test_ranks_without_a_group_build_at_once(tmp_path):
     here = os.getcwd()
     os.chdir(tmp_path)
     try:
-        build(pathlib.Path("alone"), [3000, 300, 30], blend=(["data/a", "data/b", "data/c"], [1.0, 2.0, 3.0]), split="8,1,1")
+        build(
+            pathlib.Path("alone"),
+            [3000, 300, 30],
+            blend=(["data/a", "data/b", "data/c"], [1.0, 2.0, 3.0]),
+            split="8,1,1",
+        )
     finally:
         os.chdir(here)
     assert content(tmp_path / "cache") == content(alone / "cache") and len(content(alone / "cache")) == 45
@@ -406,7 +430,7 @@ def test_the_generic_builder_without_ranks():
     assert BlendedMegatronDatasetBuilder.build_generic_dataset(dict, yes, True, [(1, 2)]) == {1: 2}
 
 
-# ---------------------------------------------------------------------------------------------------------- many prefixes
+# -------------------------------------------------------------------------------------------------------- many prefixes
 
 
 def test_a_thousand_prefixes(tmp_path):

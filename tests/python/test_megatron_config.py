@@ -163,8 +163,14 @@ def test_sizes_need_normalised_weights():
 REFUSED = [
     ({"fast_cache_load": True}, "--data-cache-path must be provided when using --dataloader-fast-cache-load."),
     ({"fast_cache_load": True, "path_to_cache": "c", "blend": (["a"], None), "split": "1"}, "blends per split"),
-    ({"defer_npy_index_mmap": True}, "--data-cache-path must be provided when using --dataloader-defer-npy-index-mmap."),
-    ({"blend_per_split": [(["a"], None), None, None], "blend": (["a"], None)}, "blend and blend_per_split are incompatible"),
+    (
+        {"defer_npy_index_mmap": True},
+        "--data-cache-path must be provided when using --dataloader-defer-npy-index-mmap.",
+    ),
+    (
+        {"blend_per_split": [(["a"], None), None, None], "blend": (["a"], None)},
+        "blend and blend_per_split are incompatible",
+    ),
     ({"blend_per_split": [(["a"], None), None, None], "split": "1"}, "split and blend_per_split are incompatible"),
     ({"blend_per_split": [(["a"], None)]}, "blend_per_split must contain 3 blends"),
     (
@@ -328,9 +334,13 @@ def test_attributes_of_users_are_part_of_the_identity():
 
 def test_what_is_shared_belongs_to_one_config():
     first, second = gpt_config(), gpt_config(random_seed=2)
-    plain = [dataset_class("A")(None, "p", None, 1, Split.train, config).unique_description for config in (first, second)]
+    plain = [
+        dataset_class("A")(None, "p", None, 1, Split.train, config).unique_description for config in (first, second)
+    ]
     with identity.shared(first):
-        again = [dataset_class("A")(None, "p", None, 1, Split.train, config).unique_description for config in (first, second)]
+        again = [
+            dataset_class("A")(None, "p", None, 1, Split.train, config).unique_description for config in (first, second)
+        ]
     assert again == plain and plain[0] != plain[1]
 
 

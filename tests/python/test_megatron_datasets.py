@@ -104,7 +104,8 @@ sys.modules["torch"] = None
 sys.path.insert(0, {os.path.dirname(__file__)!r})
 from megatron_data import options
 from stoker.megatron import *
-config = GPTDatasetConfig(**options(blend=([{prefix!r}], None), split="8,1,1", path_to_cache={str(tmp_path / "cache")!r}))
+cache = {str(tmp_path / "cache")!r}
+config = GPTDatasetConfig(**options(blend=([{prefix!r}], None), split="8,1,1", path_to_cache=cache))
 train = BlendedMegatronDatasetBuilder(GPTDataset, [40, None, None], lambda: True, config).build()[0]
 item, batch = train[3], train.get_batch([3, 4])
 for key in item:
@@ -245,7 +246,7 @@ def test_batches_of_own_text(prefix, tmp_path):
     same(python.get_batch([3, 1]), native.get_batch([3, 1]))
 
 
-# --------------------------------------------------------------------------------------------------- other processes
+# ------------------------------------------------------------------------------------------------------ other processes
 
 
 @pytest.mark.parametrize("kind", ["gpt", "blended", "deferred", "in memory", "mock"])
@@ -254,16 +255,25 @@ def test_datasets_travel(prefix, tmp_path, kind):
         train = build_mock(tmp_path, None)[0]
     elif kind == "in memory":  # a blend without a cache folder; its datasets use the folder beside the data
         settings = options(blend=([prefix, prefix], [1.0, 2.0]), split="8,1,1")
-        train = BlendedMegatronDatasetBuilder(GPTDataset, [40, 4, 4], lambda: True, GPTDatasetConfig(**settings)).build()[0]
+        train = BlendedMegatronDatasetBuilder(
+            GPTDataset, [40, 4, 4], lambda: True, GPTDatasetConfig(**settings)
+        ).build()[0]
     else:
-        train = build([prefix, prefix] if kind == "blended" else prefix, tmp_path, defer_npy_index_mmap=kind == "deferred")[0]
+        train = build(
+            [prefix, prefix] if kind == "blended" else prefix, tmp_path, defer_npy_index_mmap=kind == "deferred"
+        )[0]
     item = train[4]
     again = pickle.loads(pickle.dumps(train))
     assert len(again) == len(train) and again.unique_description_hash == train.unique_description_hash
     same(again[4], item)
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[4]['tokens'].tolist())"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(train), capture_output=True, check=True, env=environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(train), capture_output=True, check=True, env=environment
+    )
     assert json.loads(done.stdout) == item["tokens"].tolist()
 
 
@@ -271,7 +281,12 @@ def test_stock_loader_with_workers(prefix, tmp_path):
     train = build([prefix, prefix], tmp_path)[0]
     loader = torch.utils.data.DataLoader(train, batch_size=4, num_workers=2, multiprocessing_context="fork")
     for number, batch in enumerate(loader):
-        same(batch, torch.utils.data.default_collate([train[idx] for idx in range(4 * number, min(4 * number + 4, len(train)))]))
+        same(
+            batch,
+            torch.utils.data.default_collate(
+                [train[idx] for idx in range(4 * number, min(4 * number + 4, len(train)))]
+            ),
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------ mock data
@@ -279,7 +294,9 @@ def test_stock_loader_with_workers(prefix, tmp_path):
 
 def build_mock(folder, cache):
     settings = options(path_to_cache=None if cache is None else str(folder / cache))
-    return BlendedMegatronDatasetBuilder(MockGPTDataset, [100, 10, 10], lambda: True, GPTDatasetConfig(**settings)).build()
+    return BlendedMegatronDatasetBuilder(
+        MockGPTDataset, [100, 10, 10], lambda: True, GPTDatasetConfig(**settings)
+    ).build()
 
 
 def test_mock_data_with_and_without_a_cache(tmp_path, caplog):
@@ -324,7 +341,9 @@ def test_no_tokens_to_sample(tmp_path, documents, size):
     prefix = write(tmp_path / "a", documents)
     settings = options(blend=([prefix], None), split="1", path_to_cache=str(tmp_path / "cache"))
     try:
-        train = BlendedMegatronDatasetBuilder(GPTDataset, [size, None, None], lambda: True, GPTDatasetConfig(**settings)).build()[0]
+        train = BlendedMegatronDatasetBuilder(
+            GPTDataset, [size, None, None], lambda: True, GPTDatasetConfig(**settings)
+        ).build()[0]
     except errors.StokerError as error:
         assert "train" in str(error) or prefix in str(error)
         return
@@ -336,11 +355,13 @@ def test_no_tokens_to_sample(tmp_path, documents, size):
 def test_short_documents_and_sequences_of_one(tmp_path):
     prefix = write(tmp_path / "a", [[number] for number in range(1, 40)])
     settings = options(blend=([prefix], None), split="1", path_to_cache=str(tmp_path / "cache"), sequence_length=1)
-    train = BlendedMegatronDatasetBuilder(GPTDataset, [100, None, None], lambda: True, GPTDatasetConfig(**settings)).build()[0]
+    train = BlendedMegatronDatasetBuilder(
+        GPTDataset, [100, None, None], lambda: True, GPTDatasetConfig(**settings)
+    ).build()[0]
     assert len(train) >= 100 and train[0]["tokens"].shape == (1,)
 
 
-# ------------------------------------------------------------------------------------------------------ classes of users
+# ----------------------------------------------------------------------------------------------------- classes of users
 
 
 class Words(MegatronDataset):
@@ -371,7 +392,9 @@ def test_datasets_of_users_are_built_and_blended(tmp_path):
         (tmp_path / name).write_text(words)
     paths = [str(tmp_path / "x"), str(tmp_path / "y")]
     settings = options(blend=(paths, [1.0, 3.0]), split="8,1,1", path_to_cache=str(tmp_path / "cache"))
-    train, valid, test = BlendedMegatronDatasetBuilder(Words, [40, 4, 4], lambda: True, GPTDatasetConfig(**settings)).build()
+    train, valid, test = BlendedMegatronDatasetBuilder(
+        Words, [40, 4, 4], lambda: True, GPTDatasetConfig(**settings)
+    ).build()
     assert isinstance(train, BlendedDataset) and len(train) == 40
     assert isinstance(train.datasets[0].indices, numpy.ndarray) and train.datasets[0].indices.dtype == numpy.int32
     words = [train[idx]["word"] for idx in range(40)]
@@ -407,7 +430,7 @@ def test_subclasses_of_gpt_dataset_have_caches_of_their_own(prefix, tmp_path):
     assert names == {"GPTDataset", "OwnText"}
 
 
-# -------------------------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------------------------------- refusals
 
 
 def blend_of(prefix, tmp_path, count=2):
@@ -444,7 +467,10 @@ def test_blends_of_unlike_datasets_are_refused(prefix, tmp_path):
 
 def test_weights_need_not_sum_to_one(prefix, tmp_path):
     datasets = blend_of(prefix, tmp_path)
-    blends = [BlendedDataset(datasets, weights, 30, datasets[0].config) for weights in ([1.0, 3.0], [0.25, 0.75], [100.0, 300.0])]
+    blends = [
+        BlendedDataset(datasets, weights, 30, datasets[0].config)
+        for weights in ([1.0, 3.0], [0.25, 0.75], [100.0, 300.0])
+    ]
     assert blends[0].weights == [0.25, 0.75]
     assert len({blend.unique_description_hash for blend in blends}) == 1
     assert blends[0].dataset_index.dtype == numpy.int16 and blends[0].dataset_sample_index.dtype == numpy.int64
@@ -466,9 +492,13 @@ def test_missing_data_is_named(tmp_path):
 
 
 def test_fast_load_of_a_cache_that_is_not_there(prefix, tmp_path):
-    settings = options(blend_per_split=[([prefix], None), None, None], path_to_cache=str(tmp_path / "cache"), fast_cache_load=True)
+    settings = options(
+        blend_per_split=[([prefix], None), None, None], path_to_cache=str(tmp_path / "cache"), fast_cache_load=True
+    )
     with pytest.raises(FileNotFoundError, match="train"):
-        train = BlendedMegatronDatasetBuilder(GPTDataset, [40, 0, 0], lambda: True, GPTDatasetConfig(**settings)).build()[0]
+        train = BlendedMegatronDatasetBuilder(
+            GPTDataset, [40, 0, 0], lambda: True, GPTDatasetConfig(**settings)
+        ).build()[0]
         train[0]
 
 
@@ -504,7 +534,7 @@ def test_strong_identity_sees_what_the_reference_leaves_out(prefix, tmp_path):
     assert description["bin_bytes"] == os.path.getsize(f"{prefix}.bin") and description["bin_mtime_ns"] == 1
 
 
-# --------------------------------------------------------------------------------------------------------------- workers
+# -------------------------------------------------------------------------------------------------------------- workers
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -513,7 +543,9 @@ def test_workers_without_python(prefix, tmp_path, form, blended):
     from stoker.torch import DistributedDataLoader
 
     train = build([prefix, prefix] if blended else prefix, tmp_path, **FORMS[form])[0]
-    loader = DistributedDataLoader(train, batch_size=7, shuffle=True, num_workers=2, generator=torch.Generator().manual_seed(3))
+    loader = DistributedDataLoader(
+        train, batch_size=7, shuffle=True, num_workers=2, generator=torch.Generator().manual_seed(3)
+    )
     assert loader._native is not None
     stock = torch.utils.data.DataLoader(train, batch_size=7, shuffle=True, generator=torch.Generator().manual_seed(3))
     for got, wanted in zip(loader, stock, strict=True):

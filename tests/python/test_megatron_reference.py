@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The other direction: what stoker writes is read by megatron-core, and both give the same items.
 
-Needs the package megatron-core 0.16 or later: ``pip install --no-deps megatron-core`` beside PyTorch and NumPy is enough
-for its datasets. Each comparison runs in a process of its own, because importing the package takes seconds and memory.
+Needs the package megatron-core 0.16 or later: ``pip install --no-deps megatron-core`` beside PyTorch and NumPy is
+enough for its datasets. Each comparison runs in a process of its own, because importing the package takes seconds and
+memory.
 """
 
 import importlib.util
@@ -128,7 +129,8 @@ READ = """
     random, count = numpy.random.default_rng(0), 0
     for kind in kinds:
         for multimodal in (False, True):
-            documents = [[random.integers(0, 100, random.integers(0, 9)).astype(kind) for _ in range(random.integers(1, 4))]
+            documents = [[random.integers(0, 100, random.integers(0, 9)).astype(kind) for _ in
+            range(random.integers(1, 4))]
                          for _ in range(12)]
             for name, package in (("ours", ours), ("theirs", theirs)):
                 made = package.IndexedDatasetBuilder(name + ".bin", dtype=kind, multimodal=multimodal)

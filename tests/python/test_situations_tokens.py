@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Situations that users of token data report (docs/explanation/situations.md); each test carries the number of its row."""
+"""Situations that users of token data report (docs/explanation/situations.md); each test carries the number of its
+row."""
 
 import hashlib
 import json
@@ -19,16 +20,20 @@ HERE = os.path.dirname(__file__)
 
 
 def build(sizes, **changes):
-    return BlendedMegatronDatasetBuilder(GPTDataset, sizes, lambda: True, GPTDatasetConfig(**options(**changes))).build()
+    return BlendedMegatronDatasetBuilder(
+        GPTDataset, sizes, lambda: True, GPTDatasetConfig(**options(**changes))
+    ).build()
 
 
 def ledger(dataset, start=0):
-    return [(int(item["dataset_id"]), item["tokens"].tolist()) for item in (dataset[i] for i in range(start, len(dataset)))]
+    return [
+        (int(item["dataset_id"]), item["tokens"].tolist()) for item in (dataset[i] for i in range(start, len(dataset)))
+    ]
 
 
 def test_situation_28_weights_change_in_the_middle_of_a_run(tmp_path):
-    """The recipe of a run gets other weights at a step: what was used stays used, each source goes on where it was, and the
-    identity records the step."""
+    """The recipe of a run gets other weights at a step: what was used stays used, each source goes on where it was,
+    and the identity records the step."""
     a, b = corpus(tmp_path / "a", count=200), corpus(tmp_path / "b", count=200, seed=1)
     changes = {"blend": ([a, b], [1.0, 1.0]), "split": "1", "path_to_cache": str(tmp_path / "cache"),
                "mid_level_dataset_surplus": 1.0}  # fmt: skip
@@ -90,7 +95,9 @@ RACE = """
 
 def files_of(folder):
     return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.suffix in (".npy", ".txt")
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.suffix in (".npy", ".txt")
     }
 
 
@@ -100,7 +107,9 @@ def test_situation_30_two_processes_build_one_cache_twenty_times(tmp_path):
     corpus(tmp_path / "b", count=300, seed=1)
     code = textwrap.dedent(RACE).format(here=HERE)
     ranks = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(2)
     ]
     try:
@@ -168,7 +177,8 @@ def test_situation_30_a_read_only_cache_folder(tmp_path):
 
 @pytest.mark.limit(300)
 def test_situation_72_memory_stays_flat_while_many_rows_are_written(tmp_path):
-    """232,000 rows go through the builder one by one: memory does not grow with them, and the first batch comes at once."""
+    """232,000 rows go through the builder one by one: memory does not grow with them, and the first batch comes at
+    once."""
     code = textwrap.dedent("""
         import sys
         sys.path.insert(0, {here!r})

@@ -68,8 +68,8 @@ def _items(value: Any, where: str) -> list[str] | None:
 
 
 def read_blend_per_split(path: str) -> list[Blend | None]:
-    """The blends of train, valid and test from a JSON file: an object with these three keys, each a list of items (weights
-    as texts), one text that is split on white space, or null.
+    """The blends of train, valid and test from a JSON file: an object with these three keys, each a list of items
+    (weights as texts), one text that is split on white space, or null.
 
     Raises:
         KeyError: a key is missing.
@@ -81,7 +81,9 @@ def read_blend_per_split(path: str) -> list[Blend | None]:
         except ValueError as error:
             raise ValueError(f"{path}: expected a JSON object with the keys train, valid and test ({error})") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected a JSON object with the keys train, valid and test, not a {type(content).__name__}")
+        raise ValueError(
+            f"{path}: expected a JSON object with the keys train, valid and test, not a {type(content).__name__}"
+        )
     for split in _SPLITS:
         if split not in content:
             raise KeyError(f"{path}: the key {split!r} is missing; expected train, valid and test (null for none)")
@@ -106,7 +108,9 @@ def get_blend_and_blend_per_split(args: Any) -> tuple[Blend | None, list[Blend |
         return get_blend_from_list(data_path), None
     if per_split_file is not None:
         if any(path is not None for path in paths):
-            raise AssertionError("per_split_data_args_path and the data paths of a split both name the data; one is enough")
+            raise AssertionError(
+                "per_split_data_args_path and the data paths of a split both name the data; one is enough"
+            )
         return None, read_blend_per_split(per_split_file)
     if any(path is not None for path in paths):
         return None, [get_blend_from_list(path) for path in paths]

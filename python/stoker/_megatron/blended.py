@@ -49,13 +49,13 @@ class BlendedDataset:
 
     Args:
         datasets: mid-level datasets of one class and one split, at most 32,766.
-        weights: one for each, above zero. They need not sum to one. Without ``size``, whole numbers: how many samples of
-            each.
+        weights: one for each, above zero. They need not sum to one. Without ``size``, whole numbers: how many
+            samples of each.
         size: number of items; None: every dataset to its end.
         config: the configuration of the build.
 
-    Attributes: ``datasets``, ``weights`` (normalised if there is a size), ``size``, ``split``, ``dataset_index`` (int16)
-    and ``dataset_sample_index`` (int64), ``unique_description``, ``unique_description_hash``.
+    Attributes: ``datasets``, ``weights`` (normalised if there is a size), ``size``, ``split``, ``dataset_index``
+    (int16) and ``dataset_sample_index`` (int64), ``unique_description``, ``unique_description_hash``.
 
     Raises:
         AssertionError: datasets and weights that do not fit together; the message names the first bad one.
@@ -103,14 +103,15 @@ class BlendedDataset:
         _require(len(datasets) > 0, "a blend needs at least one dataset")
         _require(len(datasets) == len(weights), f"a blend of {len(datasets)} datasets has {len(weights)} weights")
         _require(
-            len(datasets) <= DATASETS_MAX, f"a blend of {len(datasets)} datasets; at most {DATASETS_MAX} can be numbered"
+            len(datasets) <= DATASETS_MAX,
+            f"a blend of {len(datasets)} datasets; at most {DATASETS_MAX} can be numbered",
         )
         kind, split, weight_type = type(datasets[0]), datasets[0].index_split, type(weights[0])
         for number, (dataset, weight) in enumerate(zip(datasets, weights, strict=True)):
             if type(dataset) is not kind or dataset.index_split is not split:
                 raise AssertionError(
-                    f"{_named(datasets, number)} is a {type(dataset).__name__} of {dataset.index_split.name}, but the first is"
-                    f" a {kind.__name__} of {split.name}; a blend has one class and one split"
+                    f"{_named(datasets, number)} is a {type(dataset).__name__} of {dataset.index_split.name}, but the"
+                    f" first is a {kind.__name__} of {split.name}; a blend has one class and one split"
                 )
             if not weight > 0:
                 what = "has no sample" if size is None and weight == 0 else f"has the weight {weight!r}"
@@ -236,7 +237,8 @@ class BlendedDataset:
     def get_batch(
         self, indices: Sequence[int], out: dict[str, Any] | None = None, pin_memory: bool = False, shared: bool = False
     ) -> dict[str, Any]:
-        """Items ``indices`` in one block of memory, as :meth:`GPTDataset.get_batch`; ``dataset_id`` has shape (len(indices),).
+        """Items ``indices`` in one block of memory, as :meth:`GPTDataset.get_batch`; ``dataset_id`` has shape
+        (len(indices),).
 
         Only for blends of GPT datasets.
         """
@@ -254,7 +256,7 @@ class BlendedDataset:
             items.fill(self.datasets[numbers[start]], samples[start:end].tolist(), rows)
         return result
 
-    # --------------------------------------------------------------------------------------------- processes and workers
+    # -------------------------------------------------------------------------------------------- processes and workers
 
     def _native_source(self) -> Any:
         """As that of a GPTDataset."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextvars
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -62,8 +62,9 @@ class BlendedMegatronDatasetBuilder:
         sizes: samples wanted of train, valid and test; None: what one epoch gives.
         is_built_on_rank: tells whether this rank gets datasets; must be true on rank 0.
         config: the configuration.
-        rank, barrier: number of this rank and a callable that waits for all ranks. Without them, ``torch.distributed`` if
-            it is initialised. Without that, the process builds at once; any number of processes may do so with one folder.
+        rank, barrier: number of this rank and a callable that waits for all ranks. Without them,
+            ``torch.distributed`` if it is initialised. Without that, the process builds at once; any number of
+            processes may do so with one folder.
 
     Raises:
         AssertionError: a split has weights but no size.
@@ -97,7 +98,8 @@ class BlendedMegatronDatasetBuilder:
             blend = self._blend_of(split)
             if self.sizes[split.value] is None and blend is not None and blend[1] is not None:
                 raise AssertionError(
-                    f"size_is_none => weights_are_none fails for the {split.name} split: its blend has weights, so it needs a size"
+                    f"size_is_none => weights_are_none fails for the {split.name} split: its blend has weights, so"
+                    " it needs a size"
                 )
 
     def _blend_of(self, split: Split) -> Any:
@@ -135,7 +137,7 @@ class BlendedMegatronDatasetBuilder:
             if not fits:
                 raise AssertionError(f"{dataset!r} has {len(dataset)} items; {asked} were asked for")
 
-    # ----------------------------------------------------------------------------------------------------- which datasets
+    # --------------------------------------------------------------------------------------------------- which datasets
 
     def _build(self) -> list[Any]:
         config = self.config
@@ -167,14 +169,17 @@ class BlendedMegatronDatasetBuilder:
         if config.multiple_validation_sets and split is Split.valid:
             if config.full_validation and sizes[split.value] is not None:
                 raise AssertionError(
-                    f"full_validation runs over the whole of each validation set; its size must be None, not {sizes[split.value]}"
+                    f"full_validation takes the whole of each validation set; its size must be None, not"
+                    f" {sizes[split.value]}"
                 )
             return [self._mid_level(prefix, matrix, sizes, True)[split.value] for prefix in prefixes]
         if len(prefixes) == 1:
             return self._mid_level(prefixes[0], matrix, sizes, True)[split.value]
         return self._blended(prefixes, weights, matrix, sizes)[split.value]
 
-    def _blended(self, prefixes: Sequence[str], weights: Sequence[float] | None, matrix: Matrix, sizes: Sizes) -> list[Any]:
+    def _blended(
+        self, prefixes: Sequence[str], weights: Sequence[float] | None, matrix: Matrix, sizes: Sizes
+    ) -> list[Any]:
         if not 0 < len(prefixes) <= DATASETS_MAX:
             raise AssertionError(f"a blend of {len(prefixes)} prefixes; expected 1 to {DATASETS_MAX}")
         targets: list[list[int]] | None = None
@@ -209,7 +214,7 @@ class BlendedMegatronDatasetBuilder:
             BlendedDataset, not self.config.fast_cache_load, datasets, weights, size, self.config
         )
 
-    # ------------------------------------------------------------------------------------------------- mid-level datasets
+    # ----------------------------------------------------------------------------------------------- mid-level datasets
 
     def _mid_levels(self, prefixes: Sequence[str], matrix: Matrix, asked: list[Sizes]) -> list[list[Any]]:
         """The splits of all prefixes, in their order."""
@@ -252,7 +257,9 @@ class BlendedMegatronDatasetBuilder:
                 datasets.append(None)
                 continue
             indices = None if elements is None else self._indices(pair, elements)
-            datasets.append(self._build_on_ranks(self.cls, synchronize, low_level, prefix, indices, size, split, self.config))
+            datasets.append(
+                self._build_on_ranks(self.cls, synchronize, low_level, prefix, indices, size, split, self.config)
+            )
         return datasets
 
     def _indices(self, pair: tuple[float, float], elements: int) -> Any:
@@ -261,7 +268,7 @@ class BlendedMegatronDatasetBuilder:
             return run
         return numpy.arange(run.start, run.stop, dtype=numpy.int32)
 
-    # -------------------------------------------------------------------------------------------------------------- ranks
+    # ------------------------------------------------------------------------------------------------------------ ranks
 
     def _build_on_ranks(self, kind: Callable[..., Any], synchronize: bool, *arguments: Any) -> Any:
         """``kind(*arguments)``: on rank 0, then on the others; None on a rank that does not build."""
@@ -322,8 +329,8 @@ def _explain_folder(kind: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
 
 
 def _in_threads(task: Callable[..., Any], work: list[tuple[Any, ...]], threads: int) -> list[Any]:
-    """Results in the order of ``work``. Each task runs in a copy of the caller's context, so that what is kept there (the
-    span of a tracer, for example) is the same as if the caller ran it."""
+    """Results in the order of ``work``. Each task runs in a copy of the caller's context, so that what is kept there
+    (the span of a tracer, for example) is the same as if the caller ran it."""
     runs = [(contextvars.copy_context().run, task, arguments) for arguments in work]
     if threads <= 1 or len(runs) <= 1:
         return [run(function, *arguments) for run, function, arguments in runs]

@@ -47,7 +47,8 @@ class BlendedMegatronDatasetConfig:
         num_dataset_builder_threads: datasets that are built at once.
         path_to_cache: folder of the index caches; None: a folder beside the data.
         mmap_bin_files: map PREFIX.bin; False: positional reads.
-        tokenizer: an object with ``unique_identifiers`` (an ordered mapping), ``vocab_size``, ``eod`` and maybe ``pad``.
+        tokenizer: an object with ``unique_identifiers`` (an ordered mapping), ``vocab_size``, ``eod`` and maybe
+            ``pad``.
         mid_level_dataset_surplus: share by which each dataset of a weighted blend is built larger.
         allow_ambiguous_pad_tokens: keep a pad id that is also the id of another special token.
         fast_cache_load: assume that all caches exist.
@@ -101,7 +102,9 @@ class BlendedMegatronDatasetConfig:
         else:
             self.mock = True
             self.split = _SPLITS_OF_MOCK_DATA
-        self.split_matrix = splits.convert_split_vector_to_split_matrix(splits.parse_and_normalize_split(str(self.split)))
+        self.split_matrix = splits.convert_split_vector_to_split_matrix(
+            splits.parse_and_normalize_split(str(self.split))
+        )
 
     def _check_blend_per_split(self, blends: list[Blend | None]) -> None:
         _require(self.blend is None, "blend and blend_per_split are incompatible")
@@ -128,7 +131,8 @@ class GPTDatasetConfig(BlendedMegatronDatasetConfig):
             classes.
         sequences_per_dataset: prefix to (sequences, document entries), so that no header is read.
         inter_document_masking: items have ``cu_seqlens`` and ``max_seqlen`` instead of an attention mask.
-        sft_mock_dataset_config_json, varlen_mock_dataset_config_json, varlen_sbhd_validation: for other dataset classes.
+        sft_mock_dataset_config_json, varlen_mock_dataset_config_json, varlen_sbhd_validation: for other dataset
+            classes.
         strong_cache_identity: stoker's own: sizes and times of the data files, ``add_extra_token_to_sequence`` and
             ``drop_last_partial_validation_sequence`` become part of the identity of a cache, so that a change of one of
             them builds the index again. Such caches are not found by Megatron-LM.

@@ -90,8 +90,8 @@ class GPTDataset(MegatronDataset):
     max_seqlen     int32   ()        inter_document_masking: longest part
     ============== ======= ========= ==========================================================================
 
-    ``dataset[None]`` pads a batch: item 0 with a loss mask of zeros. Position ids and attention mask are the same tensors
-    for all items where nothing resets them.
+    ``dataset[None]`` pads a batch: item 0 with a loss mask of zeros. Position ids and attention mask are the same
+    tensors for all items where nothing resets them.
 
     Args:
         indexed_dataset: the :class:`IndexedDataset` of the prefix.
@@ -104,7 +104,8 @@ class GPTDataset(MegatronDataset):
     Raises:
         stoker.errors.CallerError (also an AssertionError): no index can be built; the message names the split.
         stoker.errors.MachineError (also an OSError): the folder of the cache cannot be written.
-        stoker.errors.DataError: data or, with fast_cache_load, a cache file is missing (also a FileNotFoundError) or bad.
+        stoker.errors.DataError: data or, with fast_cache_load, a cache file is missing (also a FileNotFoundError) or
+            bad.
     """
 
     config: GPTDatasetConfig
@@ -118,6 +119,8 @@ class GPTDataset(MegatronDataset):
         index_split: Split,
         config: GPTDatasetConfig,
     ) -> None:
+        self._dataset: Any
+        self._indices: Any
         super().__init__(indexed_dataset, dataset_path, indexed_indices, num_samples, index_split, config)
         self._range = _range_of(indexed_indices, index_split.name)
         self._arguments = identity.prepared(config).once(_core_arguments)
@@ -158,12 +161,13 @@ class GPTDataset(MegatronDataset):
                 mmap=config.mmap_bin_files,
                 object_storage_config=ObjectStorageConfig(path_to_idx_cache=config.object_storage_cache_path),
             )
-        counts = None
+        counts: tuple[int, int] | None = None
         if config.sequences_per_dataset:
             try:
-                counts = tuple(config.sequences_per_dataset[dataset_path])
+                sequences, entries = config.sequences_per_dataset[dataset_path]
             except KeyError:
                 raise KeyError(f"{dataset_path!r} is not in sequences_per_dataset") from None
+            counts = (sequences, entries)
         return IndexedDataset(
             dataset_path,
             multimodal=False,
@@ -271,8 +275,8 @@ class GPTDataset(MegatronDataset):
             raise failures.of_index(error, self._name(), True) from None
 
     def _core_dataset(self) -> Any:
-        """The C dataset; made now where this object was unpickled, or everything was deferred. Two threads may both do so;
-        what they get is equal."""
+        """The C dataset; made now where this object was unpickled, or everything was deferred. Two threads may both
+        do so; what they get is equal."""
         core = self._handle
         if core is None:
             core = self._handle = self._open()
@@ -293,7 +297,8 @@ class GPTDataset(MegatronDataset):
 
     @property
     def sample_index(self) -> numpy.ndarray:
-        """Where each sample begins, and the last one ends: (place in document_index, token); int32 or int64, read-only."""
+        """Where each sample begins, and the last one ends: (place in document_index, token); int32 or int64,
+        read-only."""
         return self._index_arrays()["sample_index"]
 
     @property
@@ -329,15 +334,16 @@ class GPTDataset(MegatronDataset):
         return items.batch(self, indices, out, pin_memory, shared)
 
     def _query_document_sample_shuffle_indices(self, idx: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """(text, sequence numbers): all tokens of an item, int64, padded to their full number, and the sequences that they
-        come from. A subclass may return other tokens; items are made of them then."""
+        """(text, sequence numbers): all tokens of an item, int64, padded to their full number, and the sequences that
+        they come from. A subclass may return other tokens; items are made of them then."""
         text, numbers, _ = items.text_of(self, idx)
         return text, numbers
 
-    # --------------------------------------------------------------------------------------------- processes and workers
+    # -------------------------------------------------------------------------------------------- processes and workers
 
     def _native_source(self) -> Any:
-        """A source whose sample i is item i, for workers without Python; None where a subclass makes items of its own."""
+        """A source whose sample i is item i, for workers without Python; None where a subclass makes items of its
+        own."""
         return items.native_source(self, [self])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -345,5 +351,6 @@ class GPTDataset(MegatronDataset):
         for name in ("_handle", "_arrays", "_make"):
             state[name] = None
         if isinstance(state["_indices"], numpy.ndarray):
-            state["_indices"] = None if self._range[1] is None else range(*self._range)
+            first, end = self._range
+            state["_indices"] = None if end is None else range(first, end)
         return state

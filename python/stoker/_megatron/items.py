@@ -106,11 +106,15 @@ def maker(dataset: Any) -> Callable[[int | None], dict[str, Any]]:
     return make
 
 
-# ---------------------------------------------------------------------------------------------------------------- batches
+# -------------------------------------------------------------------------------------------------------------- batches
 
 
 def destinations(
-    layout: dict[str, tuple[str, tuple[int, ...]]], count: int, out: dict[str, Any] | None, pin_memory: bool, shared: bool
+    layout: dict[str, tuple[str, tuple[int, ...]]],
+    count: int,
+    out: dict[str, Any] | None,
+    pin_memory: bool,
+    shared: bool,
 ) -> tuple[dict[str, Any], dict[str, numpy.ndarray]]:
     """(what the user gets, the same memory as arrays) for so many items."""
     members = {name: (text, (count, *shape)) for name, (text, shape) in layout.items()}
@@ -145,7 +149,7 @@ def batch(dataset: Any, indices: Sequence[int], out: Any, pin_memory: bool, shar
     return result
 
 
-# ---------------------------------------------------------------------------------------------------------------- workers
+# -------------------------------------------------------------------------------------------------------------- workers
 
 
 def native_source(dataset: Any, parts: Sequence[Any], blend: Any = None) -> Any:
@@ -173,7 +177,7 @@ def _unchanged(kind: type, base: type) -> bool:
     return all(getattr(kind, name, None) is getattr(base, name, None) for name in names)
 
 
-# ------------------------------------------------------------------------------------------------------------- in Python
+# ------------------------------------------------------------------------------------------------------------ in Python
 
 
 def text_of(dataset: Any, idx: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
@@ -196,7 +200,7 @@ def text_of(dataset: Any, idx: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy
 def _from_own_text(dataset: Any, idx: int | None) -> dict[str, Any]:
     if dataset.config.inter_document_masking:
         raise errors.UnsupportedError(
-            f"{type(dataset).__name__} brings a text of its own, so the parts that inter_document_masking needs are unknown"
+            f"{type(dataset).__name__} brings a text of its own: the parts that inter_document_masking needs are unknown"
         )
     text, _ = dataset._query_document_sample_shuffle_indices(0 if idx is None else idx)
     made = _assemble(numpy.array(text, dtype=numpy.int64), dataset)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every mid-level dataset is: a split of one prefix, with an identity that names its caches.
 
-Users derive datasets of their own from :class:`MegatronDataset`; the builder and BlendedDataset ask nothing more of them.
+Users derive datasets of their own from :class:`MegatronDataset`; the builder and BlendedDataset ask nothing more of
+them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
-
-import numpy
 
 from . import identity
 from .config import BlendedMegatronDatasetConfig
@@ -32,8 +31,8 @@ class MegatronDataset(abc.ABC):
     Args:
         dataset: the low-level dataset.
         dataset_path: the prefix exactly as it was given, None for mock data.
-        indices: numbers of the low-level elements that belong to the split; None if they were not looked at
-            (fast_cache_load).
+        indices: int32 array, numbers of the low-level elements that belong to the split; None if they were not looked
+            at (fast_cache_load).
         num_samples: samples that are wanted; None: one epoch.
         index_split: which split it is.
         config: the configuration of the build.
@@ -43,7 +42,7 @@ class MegatronDataset(abc.ABC):
         self,
         dataset: Any,
         dataset_path: str | None,
-        indices: numpy.ndarray | None,
+        indices: Any,
         num_samples: int | None,
         index_split: Split,
         config: BlendedMegatronDatasetConfig,
@@ -68,8 +67,8 @@ class MegatronDataset(abc.ABC):
         self._hash: str | None = None
         self._pad_token_id: int = prepared.once(pad_token_of)
 
-    # The identity is fixed when the object is made, but written at its first use: a deferred dataset of a thousand needs
-    # none before its first item.
+    # The identity is fixed when the object is made, but written at its first use: a deferred dataset of a thousand
+    # needs none before its first item.
 
     def _all_identifiers(self) -> OrderedDict[str, Any]:
         found: OrderedDict[str, Any] = OrderedDict(self._own)
@@ -142,7 +141,8 @@ class MegatronDataset(abc.ABC):
         """One item."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.dataset_path!r}, {self.index_split.name}, {self.num_samples} samples asked for)"
+        name, split = type(self).__name__, self.index_split.name
+        return f"{name}({self.dataset_path!r}, {split}, {self.num_samples} samples asked for)"
 
 
 def description_of(dataset: MegatronDataset) -> str:
@@ -168,7 +168,8 @@ def _special_tokens(tokenizer: Any) -> list[Any]:
 
 
 def pad_token_of(config: BlendedMegatronDatasetConfig) -> int:
-    """The pad id that items use: that of the tokenizer, or -1 if it has none or shares it with another special token."""
+    """The pad id that items use: that of the tokenizer, or -1 if it has none or shares it with another special
+    token."""
     tokenizer = config.tokenizer
     try:
         pad = tokenizer.pad
@@ -180,6 +181,8 @@ def pad_token_of(config: BlendedMegatronDatasetConfig) -> int:
         if config.allow_ambiguous_pad_tokens:
             _log.warning("pad id %s is also the id of another special token: it is masked wherever it stands", pad)
         else:
-            _log.warning("pad id %s is also the id of another special token: items are padded, but not masked, with it", pad)
+            _log.warning(
+                "pad id %s is also the id of another special token: items are padded, but not masked, with it", pad
+            )
             return _NO_PAD
     return pad

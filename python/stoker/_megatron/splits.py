@@ -58,7 +58,9 @@ def parse_and_normalize_split(split: str) -> list[float]:
     """
     shares = [float(number) for number in _NUMBER.findall(split)]
     if len(shares) > len(Split):
-        raise AssertionError(f"split={split!r} has {len(shares)} numbers; at most {len(Split)} are meant: train, valid, test")
+        raise AssertionError(
+            f"split={split!r} has {len(shares)} numbers; at most {len(Split)} are meant: train, valid, test"
+        )
     return normalize(shares + [0.0] * (len(Split) - len(shares)))
 
 
@@ -71,8 +73,11 @@ def _running_pairs(vector: Sequence[float]) -> list[tuple[float, float]]:
     return pairs
 
 
-def convert_split_vector_to_split_matrix(vector_a: Sequence[float], vector_b: Sequence[float] | None = None) -> SplitMatrix:
-    """Start and end of each split within 0 to 1; None for one that is empty. With two vectors, what both have in common.
+def convert_split_vector_to_split_matrix(
+    vector_a: Sequence[float], vector_b: Sequence[float] | None = None
+) -> SplitMatrix:
+    """Start and end of each split within 0 to 1; None for one that is empty. With two vectors, what both have in
+    common.
 
     >>> convert_split_vector_to_split_matrix([0.5, 0.5, 0.0])
     [(0, 0.5), (0.5, 1.0), None]
@@ -91,5 +96,7 @@ def split_borders(pair: tuple[float, float], elements: int) -> tuple[int, int]:
     """
     start, end = pair[0] * float(elements), pair[1] * float(elements)
     if start != start or end != end:
-        raise ValueError(f"a split from {pair[0]} to {pair[1]} has no borders: the numbers of the split text sum to zero")
+        raise ValueError(
+            f"a split from {pair[0]} to {pair[1]} has no borders: the numbers of the split text sum to zero"
+        )
     return int(round(start)), int(round(end))

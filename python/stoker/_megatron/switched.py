@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from .. import _core
-from . import identity, splits
+from . import identity
 from .blended import BlendedDataset
 
 __all__ = ["SwitchedBlend"]

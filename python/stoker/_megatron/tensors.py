@@ -49,9 +49,7 @@ def to_tensor(array: numpy.ndarray) -> Any:
 def cutter(layout: Layout, constants: Mapping[str, Any], order: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
     """A function from a buffer of this layout to an item: its members in ``order``, those of ``constants`` shared."""
     torch = torch_or_none()
-    flat = tuple(
-        (name, offset, numpy.dtype(text), math.prod(shape)) for name, (offset, text, shape) in layout.items()
-    )
+    flat = tuple((name, offset, numpy.dtype(text), math.prod(shape)) for name, (offset, text, shape) in layout.items())
     shaped = {name: shape for name, (_, _, shape) in layout.items() if len(shape) != 1}
     if torch is None:
         view: Callable[..., Any] = numpy.frombuffer
@@ -125,9 +123,7 @@ def plain(name: str, value: Any, text: str, shape: tuple[int, ...]) -> numpy.nda
     if not isinstance(array, numpy.ndarray):
         raise TypeError(f"out[{name!r}] is a {type(value).__name__}; expected a tensor or an array")
     if array.dtype != numpy.dtype(text) or array.shape != shape:
-        raise ValueError(
-            f"out[{name!r}] is {array.dtype} {array.shape}; expected {numpy.dtype(text)} {shape}"
-        )
+        raise ValueError(f"out[{name!r}] is {array.dtype} {array.shape}; expected {numpy.dtype(text)} {shape}")
     if not array.flags.c_contiguous or not array.flags.writeable:
         raise ValueError(f"out[{name!r}] is not contiguous and writable")
     return array
