@@ -39,7 +39,7 @@ struct fit {
     /* the construction in progress */
     uint32_t *pack_of;
     uint64_t *load, *room;
-    uint32_t *count, *heap, *by_load;
+    uint32_t *count, *heap, *by_load, *reach;
     /* the best so far */
     uint32_t *best_of, best_packs;
     uint64_t best_time;
@@ -155,86 +155,121 @@ static void spread(struct fit *f, uint32_t packs)
     }
 }
 
-static bool lighter(const struct fit *f, uint32_t a, uint32_t b)
+/* Packs in a binary heap: the lightest on top, or the one with the most room. Ties by pack. */
+struct heap {
+    const struct fit *fit;
+    uint32_t *packs, size;
+    bool by_room;
+};
+
+static bool goes_first(const struct heap *heap, uint32_t a, uint32_t b)
 {
+    const struct fit *f = heap->fit;
+    if (heap->by_room) return f->room[a] != f->room[b] ? f->room[a] > f->room[b] : a < b;
     return f->load[a] != f->load[b] ? f->load[a] < f->load[b] : a < b;
 }
 
-static void heap_push(struct fit *f, uint32_t *size, uint32_t pack)
+static void heap_push(struct heap *heap, uint32_t pack)
 {
-    uint32_t at = (*size)++;
-    for (; at > 0 && lighter(f, pack, f->heap[(at - 1) / 2]); at = (at - 1) / 2) f->heap[at] = f->heap[(at - 1) / 2];
-    f->heap[at] = pack;
+    uint32_t at = heap->size++;
+    for (; at > 0 && goes_first(heap, pack, heap->packs[(at - 1) / 2]); at = (at - 1) / 2)
+        heap->packs[at] = heap->packs[(at - 1) / 2];
+    heap->packs[at] = pack;
 }
 
-static uint32_t heap_pop(struct fit *f, uint32_t *size)
+static uint32_t heap_pop(struct heap *heap)
 {
-    uint32_t result = f->heap[0], moved = f->heap[--*size], at = 0;
+    uint32_t result = heap->packs[0], moved = heap->packs[--heap->size], at = 0;
     for (;;) {
         uint32_t child = 2 * at + 1;
-        if (child >= *size) break;
-        if (child + 1 < *size && lighter(f, f->heap[child + 1], f->heap[child])) child++;
-        if (!lighter(f, f->heap[child], moved)) break;
-        f->heap[at] = f->heap[child];
+        if (child >= heap->size) break;
+        if (child + 1 < heap->size && goes_first(heap, heap->packs[child + 1], heap->packs[child])) child++;
+        if (!goes_first(heap, heap->packs[child], moved)) break;
+        heap->packs[at] = heap->packs[child];
         at = child;
     }
-    if (*size > 0) f->heap[at] = moved;
+    heap->packs[at] = moved;
     return result;
 }
 
-/* The longest sample first, always on the lightest pack with room. False if one does not fit anywhere. */
+/* The longest sample first, always on the lightest pack with room. False if one does not fit anywhere. Lengths only fall,
+ * so a pack that is too full for one sample rests until a sample is short enough for it. */
 static bool fit_levels(struct fit *f)
 {
-    uint32_t size = 0;
+    struct heap open = {.fit = f, .packs = f->heap}, full = {.fit = f, .packs = f->scratch, .by_room = true};
     clear_packs(f, f->pack_count);
-    for (uint32_t p = 0; p < f->pack_count; p++) heap_push(f, &size, p);
+    for (uint32_t p = 0; p < f->pack_count; p++) heap_push(&open, p);
     for (uint32_t i = 0; i < f->job->count; i++) {
-        uint32_t sample = f->order[i], aside = 0, found = NONE;
-        while (size > 0 && found == NONE) {
-            uint32_t pack = heap_pop(f, &size);
-            if (f->count[pack] == 0 || f->room[pack] >= f->job->lengths[sample])
+        uint32_t sample = f->order[i], length = f->job->lengths[sample], found = NONE;
+        while (full.size > 0 && f->room[full.packs[0]] >= length) heap_push(&open, heap_pop(&full));
+        while (open.size > 0 && found == NONE) {
+            uint32_t pack = heap_pop(&open);
+            if (f->count[pack] == 0 || f->room[pack] >= length)
                 found = pack;
             else
-                f->scratch[aside++] = pack;
+                heap_push(&full, pack);
         }
         if (found == NONE) return false;
         put(f, found, sample);
-        heap_push(f, &size, found);
-        while (aside > 0) heap_push(f, &size, f->scratch[--aside]);
+        heap_push(&open, found);
     }
     return true;
 }
 
-/* The packs of one micro-batch while it is filled; `room` and `load` bound what any of them can take. */
-struct micro {
-    uint32_t first, end;
-    uint64_t cap;
-    uint64_t room, load;
-    bool full; /* none is empty */
-};
-
-static void bound_micro(const struct fit *f, struct micro *m)
+/* The largest length that a pack takes without going over its room or over `cap`. */
+static uint32_t reach(const struct fit *f, uint32_t pack, uint64_t cap)
 {
-    m->room = 0;
-    m->load = UINT64_MAX;
-    m->full = true;
-    for (uint32_t p = m->first; p < m->end; p++) {
-        if (f->room[p] > m->room) m->room = f->room[p];
-        if (f->load[p] < m->load) m->load = f->load[p];
-        m->full = m->full && f->count[p] > 0;
+    if (f->count[pack] == 0) return UINT32_MAX; /* one sample of any length, as each pack needs one */
+    uint64_t low = 0, high = f->room[pack];
+    if (f->load[pack] >= cap) return 0;
+    while (low < high) {
+        uint64_t middle = (low + high + 1) / 2;
+        if (middle * (middle + f->linear) <= cap - f->load[pack])
+            low = middle;
+        else
+            high = middle - 1;
     }
+    return (uint32_t)low;
 }
 
-static uint32_t lightest_with_room(const struct fit *f, const struct micro *m, uint32_t sample)
+/* The first place from `at` on with a sample of at most `longest` tokens. */
+static uint32_t skip_longer(const struct fit *f, uint32_t at, uint32_t end, uint32_t longest)
 {
-    uint64_t length = f->job->lengths[sample], more = cost(f, sample);
-    if (m->full && (length > m->room || m->load + more > m->cap)) return NONE;
-    uint32_t best = NONE;
-    for (uint32_t p = m->first; p < m->end; p++) {
-        bool fits = f->count[p] == 0 || (f->room[p] >= length && f->load[p] + more <= m->cap);
-        if (fits && (best == NONE || f->load[p] < f->load[best])) best = p;
+    while (at < end) {
+        uint32_t middle = at + (end - at) / 2;
+        if (f->job->lengths[f->left[middle]] > longest)
+            at = middle + 1;
+        else
+            end = middle;
     }
-    return best;
+    return at;
+}
+
+/* Fills the packs [first, first + data ranks) from what is left, the longest first, each sample on the lightest pack that
+ * takes it, and keeps at least `later` samples. Returns the number kept. A walk over all that is left for every
+ * micro-batch took most of the time: samples that no pack takes are skipped in one step. */
+static uint32_t fill_microbatch(struct fit *f, uint32_t left_count, uint32_t first, uint64_t cap, uint32_t later)
+{
+    uint32_t end = first + f->job->options.data_ranks, kept = 0, longest = UINT32_MAX, at = 0;
+    for (uint32_t p = first; p < end; p++) f->reach[p] = UINT32_MAX;
+    while (at < left_count && kept + (left_count - at - 1) >= later) {
+        uint32_t next = skip_longer(f, at, left_count, longest);
+        memcpy(f->kept + kept, f->left + at, (size_t)(next - at) * sizeof *f->kept);
+        kept += next - at;
+        at = next;
+        if (at == left_count) break;
+        uint32_t sample = f->left[at++], length = f->job->lengths[sample], best = NONE;
+        for (uint32_t p = first; p < end; p++)
+            if (f->reach[p] >= length && (best == NONE || f->load[p] < f->load[best])) best = p;
+        STK_ASSERT(best != NONE);
+        put(f, best, sample);
+        f->reach[best] = reach(f, best, cap);
+        longest = 0;
+        for (uint32_t p = first; p < end; p++)
+            if (f->reach[p] > longest) longest = f->reach[p];
+    }
+    memcpy(f->kept + kept, f->left + at, (size_t)(left_count - at) * sizeof *f->kept);
+    return kept + (left_count - at);
 }
 
 /* Micro-batch after micro-batch, each from the longest samples that are left, up to the cost of the longest or an equal
@@ -247,29 +282,19 @@ static bool fit_groups(struct fit *f, uint32_t slack)
     memcpy(f->left, f->order, (size_t)left_count * sizeof *f->left);
     for (uint32_t i = 0; i < left_count; i++) rest += cost(f, i);
     for (uint32_t first = 0; first < f->pack_count; first += data) {
-        uint32_t packs_left = f->pack_count - first, later = packs_left - data, kept = 0;
+        uint32_t packs_left = f->pack_count - first, later = packs_left - data;
         if (left_count < packs_left) return false;
         uint64_t share = (rest + packs_left - 1) / packs_left, longest = cost(f, f->left[0]);
-        uint64_t base = share > longest ? share : longest;
-        struct micro m = {.first = first, .end = first + data, .cap = CAP_NONE};
-        if (later > 0 && slack != UINT32_MAX) m.cap = base + base / 16 * slack;
-        bound_micro(f, &m);
-        for (uint32_t i = 0; i < left_count; i++) {
-            uint32_t sample = f->left[i], pack = NONE;
-            if (kept + (left_count - i - 1) >= later) pack = lightest_with_room(f, &m, sample);
-            if (pack == NONE) {
-                f->kept[kept++] = sample;
-                continue;
-            }
-            put(f, pack, sample);
-            rest -= cost(f, sample);
-            bound_micro(f, &m);
+        uint64_t base = share > longest ? share : longest, cap = CAP_NONE;
+        if (later > 0 && slack != UINT32_MAX) cap = base + base / 16 * slack;
+        left_count = fill_microbatch(f, left_count, first, cap, later);
+        for (uint32_t p = first; p < first + data; p++) {
+            if (f->count[p] == 0) return false;
+            rest -= f->load[p];
         }
-        if (!m.full) return false;
         uint32_t *swap = f->left;
         f->left = f->kept;
         f->kept = swap;
-        left_count = kept;
     }
     return left_count == 0;
 }
@@ -334,6 +359,7 @@ static void take_memory(struct fit *f, struct stk_pack_memory *memory)
     f->count = stk_pack_take(memory, packs, sizeof *f->count);
     f->heap = stk_pack_take(memory, packs, sizeof *f->heap);
     f->by_load = stk_pack_take(memory, packs, sizeof *f->by_load);
+    f->reach = stk_pack_take(memory, packs, sizeof *f->reach);
     f->best_of = stk_pack_take(memory, samples, sizeof *f->best_of);
     f->rank_tokens = stk_pack_take(memory, packs, sizeof *f->rank_tokens);
     f->rank_squares = stk_pack_take(memory, packs, sizeof *f->rank_squares);
