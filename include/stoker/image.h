@@ -128,8 +128,8 @@ typedef struct stoker_image_result {
  *          `dst` are written, on failure any part of them. `out_result` may be NULL.
  * Threads: any.
  * Errors:  INVALID_ARGUMENT (the form, or dst_size, naming both figures), NOT_FOUND, CORRUPT (naming the byte at which
- *          a cut file ends; also more pixels than allowed), UNSUPPORTED (no decoder in this build, or none for this kind
- *          of JPEG), IO, NO_MEMORY.
+ *          a cut file ends; also more pixels than allowed), UNSUPPORTED (no decoder in this build, or none for this
+ *          kind of JPEG), IO, NO_MEMORY.
  */
 STOKER_API stoker_status stoker_image_read(const char *path, const stoker_image_spec *spec, void *dst, size_t dst_size,
                                            stoker_image_result *out_result, stoker_error *err);

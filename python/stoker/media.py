@@ -265,7 +265,7 @@ class ImageDataset(_files.FileDataset):
 
     def _make_source(self):
         if self._form["resize"] == _IMAGE_RESIZES["keep"]:
-            raise errors.UnsupportedError("resize='keep': images of one size only can be described before they are read")
+            raise errors.UnsupportedError("resize='keep': only images of one size can be described before they are read")
         return _core.image_source(self.paths, **self._form)
 
     def __getitem__(self, index):

@@ -210,6 +210,7 @@ struct picture {
 static stoker_status go_across(struct picture *picture, const struct stk_filter_axis *axis, stoker_error *err)
 {
     uint8_t *to = NULL;
+    STK_ASSERT(axis->weights && axis->first && axis->real);
     STK_TRY(reserve(picture->room, picture->pass, axis->outputs, picture->height, &to, err));
     struct stk_filter_lines lines = {picture->rgb, picture->stride, to, stride_of(axis->outputs), picture->height};
     if (picture->wide)
@@ -224,6 +225,7 @@ static stoker_status go_across(struct picture *picture, const struct stk_filter_
 static stoker_status go_down(struct picture *picture, const struct stk_filter_axis *axis, stoker_error *err)
 {
     uint8_t *to = NULL;
+    STK_ASSERT(axis->weights && axis->first && axis->real);
     STK_TRY(reserve(picture->room, picture->pass, picture->width, axis->outputs, &to, err));
     struct stk_filter_lines lines = {picture->rgb, picture->stride, to, stride_of(picture->width), axis->outputs};
     if (picture->wide)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Scaling of interleaved 8-bit RGB, bit for bit as Pillow's resize() does it: weights in double precision, normalised,
- * rounded to 22 bits of fraction; across, then down, with 8 bits between the passes (down, then across, where the height
- * shrinks by more than twice what the width does: Pillow's rule since version 13). Bilinear and bicubic (a = -0.5), both
- * widened when shrinking.
+ * rounded to 22 bits of fraction; across, then down, with 8 bits between the passes (down, then across, where the
+ * height shrinks by more than twice what the width does: Pillow's rule since version 13). Bilinear and bicubic
+ * (a = -0.5), both widened when shrinking.
  *
  * Only the rectangle that is kept is computed. The orientation of the picture is part of the filter: mirrored axes read
  * their inputs backwards, and a picture on its side is filtered in the other order of axes, so that the result is that

@@ -16,7 +16,7 @@
 
 /* Scratch memory above this is given back after the image that needed it. */
 #define KEEP_BYTES ((size_t)64 << 20)
-/* An eighth would be the mean of each block as the JPEG has quantised it: 2 to 3 levels off, against 1 for a quarter. */
+/* An eighth would be the mean of each block as the JPEG has quantised it: 2 to 3 levels off, a quarter is 1. */
 #define REDUCE_MAX 4u
 
 struct stk_image_decoder {
@@ -85,6 +85,7 @@ stoker_status stk_image_form_init(struct stk_image_form *form, const stoker_imag
 
 static stoker_status room_for(struct stk_pixel_room *room, size_t size, stoker_error *err)
 {
+    STK_ASSERT(room);
     if (size <= room->size) return STOKER_OK;
     free(room->data);
     room->data = malloc(size);
@@ -359,7 +360,7 @@ stoker_status stk_image_decoder_file(struct stk_image_decoder *decoder, const st
                                      const struct stk_image_form *form, void *dst, size_t dst_size,
                                      stoker_image_result *out_result, stoker_error *err)
 {
-    stoker_image_bytes bytes;
+    stoker_image_bytes bytes = {NULL, 0};
     STK_TRY(read_whole(&decoder->file, file, &bytes, err));
     return stk_image_decoder_run(decoder, &bytes, form, dst, dst_size, out_result, err);
 }
@@ -393,7 +394,7 @@ stoker_status stoker_image_probe(const char *path, stoker_image_info *out_info, 
     struct stk_file file;
     struct stk_pixel_room room = {0};
     struct stk_image_head head;
-    stoker_image_bytes bytes;
+    stoker_image_bytes bytes = {NULL, 0};
     if (!path || !out_info) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path and out_info must be given");
     STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = read_whole(&room, &file, &bytes, err);

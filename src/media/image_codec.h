@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What image.c asks of the decoders of single formats: the bytes of one picture into interleaved pixels. Each decoder is
- * one file and the only one that includes its foreign library; without the library it says UNSUPPORTED.
+ * What image.c asks of the decoders of single formats: the bytes of one picture into interleaved pixels. Each decoder
+ * is one file and the only one that includes its foreign library; without the library it says UNSUPPORTED.
  *
  * Damage: CORRUPT with `usable` set means that what could be decoded is in the picture, and may be taken if the form
  * accepts that. Everything else is for image.c: bounds, orientation, alpha, scaling.

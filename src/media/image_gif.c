@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first frame of a GIF. FFmpeg's decoder does not fit here: it wants a file, loses the colours of transparent pixels
- * and does not say where a cut file ends.
+ * The first frame of a GIF. FFmpeg's decoder does not fit here: it wants a file, loses the colours of transparent
+ * pixels and does not say where a cut file ends.
  *
  * Outside of its frame the canvas has the transparent colour, or colour 0, as Pillow has it. Colours that the palette
  * lacks are a grey ramp.
@@ -204,7 +204,7 @@ stoker_status stk_gif_decode(const struct stk_image_job *job, struct stk_pixels 
     if (status == STOKER_OK)
         status = stk_pixels_reserve(job, job->alpha && job->head->alpha ? 4 : 3, 1, false, &pixels, err);
     if (status == STOKER_OK) {
-        gif->pixels = malloc((size_t)gif->width * gif->height);
+        gif->pixels = calloc(gif->width, gif->height);
         if (!gif->pixels)
             status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a GIF of %ux%u", gif->width, gif->height);
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images: the bytes of Pillow for every kind of file, one clear error for every bad one, and the same through the loader."""
+"""Images: the bytes of Pillow for every kind of file, one clear error for every bad one; the same through the loader."""
 
 import io
 import os
@@ -220,7 +220,7 @@ def test_exact_equals_pillow_on_random_sizes(filter):
 @pytest.mark.parametrize("filter", FILTERS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_exact_is_within_a_level_of_torch(filter, dtype):
-    """torch rounds its weights (uint8) or nothing before the end (float32), so single values differ; Pillow's are ours."""
+    """torch rounds its weights (uint8), or nothing before the end (float32): single values differ. Pillow's are ours."""
     draw = random.Random(filter)
     means = []
     for seed in range(40):
@@ -246,16 +246,15 @@ def test_fast_reduces_large_jpegs():
         (4, (2400, 1900), 224, 4),
     ):
         data = encode(photograph(width, height, seed).resize((width, height)), "JPEG", quality=90)
-        exact, fast = (
-            read_image(data, size, layout="HWC", as_numpy=True, mode=mode, filter="bicubic") for mode in ("exact", "fast")
-        )
+        form = {"layout": "HWC", "as_numpy": True, "filter": "bicubic"}
+        exact, fast = (read_image(data, size, mode=mode, **form) for mode in ("exact", "fast"))
         assert exact[1]["reduced"] == 1 and fast[1]["reduced"] == reduced
         apart = np.abs(fast[0].astype(int) - exact[0])
         assert apart.mean() <= 1.5 and (reduced > 1 or not apart.any())
         assert np.abs(fast[0].mean((0, 1)) - exact[0].mean((0, 1))).max() <= 0.5  # and not shifted in colour
 
 
-# ----------------------------------------------------------------------------------------------------------- orientation
+# --------------------------------------------------------------------------------------------------------- orientation
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -276,7 +275,7 @@ def test_orientation_is_applied_unless_it_is_not_wanted(form, orientation):
 
 
 @needs("JPEG")
-def test_row_47_orientation_6_is_shown_upright():
+def test_47_orientation_6_is_shown_upright():
     exif = Image.Exif()
     exif[0x112] = 6
     data = encode(photograph(320, 240), "JPEG", exif=exif)
@@ -307,7 +306,7 @@ def test_hostile_exif_is_not_looked_at():
 
 
 @each_format
-def test_row_56_a_cut_file_is_bad_and_says_where(form):
+def test_56_a_cut_file_is_bad_and_says_where(form):
     data = encode(photograph(), form, **FORMATS[form])
     for cut in sorted({*range(0, 60, 7), *range(60, len(data), max(len(data) // 40, 1)), len(data) - 2}):
         with pytest.raises(errors.DataError) as caught:
@@ -321,7 +320,7 @@ def test_row_56_a_cut_file_is_bad_and_says_where(form):
 
 
 @each_format
-def test_row_56_a_cut_file_can_be_accepted_and_is_marked(form):
+def test_56_a_cut_file_can_be_accepted_and_is_marked(form):
     image = photograph()
     data = encode(image, form, **FORMATS[form])
     whole = read(data)
@@ -355,7 +354,8 @@ def test_huge_sizes_are_refused_before_they_are_decoded():
     png = b"\x89PNG\r\n\x1a\n" + make_image_corpus.chunk(b"IHDR", ihdr)
     png += make_image_corpus.chunk(b"IDAT", zlib.compress(b"\0")) + make_image_corpus.chunk(b"IEND", b"")
     assert probe_image(png)["width"] == 60000
-    gif = b"GIF89a" + struct.pack("<HHBBB", 65535, 65535, 0, 0, 0) + b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\2\0;"
+    gif = b"GIF89a" + struct.pack("<HHBBB", 65535, 65535, 0, 0, 0)
+    gif += b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\2\0;"
     jpeg = encode(photograph(16, 12), "JPEG")
     jpeg = jpeg.replace(struct.pack(">HH", 12, 16), struct.pack(">HH", 65535, 65535), 1)
     for data, words in ((png, "60000x50000"), (gif, "65535x65535"), (jpeg, "65535x65535")):
@@ -388,7 +388,8 @@ def test_what_is_no_image_says_what_it_is(tmp_path):
 def test_names_say_nothing(tmp_path):
     """What a file is, its bytes decide; any name that the file system takes is a name."""
     png, jpeg = encode(photograph(), "PNG"), encode(photograph(), "JPEG")
-    names = [b"wrong.jpg", "gr\u00fcn \U0001f600.png".encode(), b"new\nline.png", b"quote'\".png", b"-rf.png", b"\xff\xfe.png"]
+    names = [b"wrong.jpg", "gr\u00fcn \U0001f600.png".encode(), b"new\nline.png", b"quote'\".png", b"-rf.png"]
+    names.append(b"\xff\xfe.png")
     for name in names:
         with open(os.path.join(os.fsencode(tmp_path), name), "wb") as file:
             file.write(png)
