@@ -22,6 +22,11 @@ from stoker.errors import CallerError, MachineError, UnsupportedError  # noqa: E
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "megatron" / "packing"
 
 
+@pytest.fixture(autouse=True)
+def plane():
+    """No plane runs here, and looking for what it might leave takes longer than these tests."""
+
+
 def golden(name):
     return json.loads((GOLDEN / f"{name}.json").read_text())
 
@@ -384,7 +389,7 @@ def test_every_token_is_given_out_once_and_packs_are_nearly_full(kind):
 
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("stop", [0, 1, 37, 10**6])
-def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(kind, stop):
+def test_situation_25_a_resumed_run_goes_on_as_if_it_had_not_stopped(kind, stop):
     rows = documents()
     make, options = SOURCES[kind]
     whole = [plain(pack) for pack in packing.PackedSequences(make(rows), 256, **options)]
