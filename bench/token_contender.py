@@ -150,14 +150,14 @@ class Items(Task):
                 self.data[index]
 
     def run(self):
-        total = 0
+        data = self.data
         for index in self.order:
-            total += int(self.data[index]["tokens"][0])
-        self.total = total
+            item = data[index]
+        self.last = item
 
     def finish(self):
-        item = self.data[self.order[0]]
-        return dict(total=self.total, digest=digest(*(numpy.asarray(item[key]) for key in
+        item = self.last
+        return dict(digest=digest(*(numpy.asarray(item[key]) for key in
                                                       ("tokens", "labels", "loss_mask", "position_ids"))))
 
 
@@ -195,6 +195,8 @@ class Prefixes(Task):
         self.arguments = dict(blend_per_split=[(prefixes, weights), None, None], path_to_cache=cache)
         if not self.form.get("warmed"):
             self.form["warmed"] = True
+            import torch  # megatron-core 0.16 builds a missing blend only in a process group
+            torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
             self.make(False)
 
     def make(self, fast):
@@ -204,9 +206,10 @@ class Prefixes(Task):
 
     def run(self):
         self.data = self.make(True)
+        self.sums = [int(self.data[index]["tokens"].sum()) for index in range(self.form["read"])]
 
     def finish(self):
-        return dict(length=len(self.data), first=int(self.data[0]["tokens"].sum()))
+        return dict(length=len(self.data), sums=self.sums)
 
 
 class Write(Task):

@@ -2,7 +2,8 @@
 """./dev bench tokens: token data, stoker.megatron against megatron-core (and NumPy), the same calls on the same files.
 
 Cells: build-30 (30 epochs of a million documents), build-many (6,153 documents, 19,673 epochs), shuffle, blend-10, -100, -1000
-and -repeat, items, batches, prefixes, write, merge. Each contender lives in a process of its own; rounds alternate, and every
+and -repeat, items, batches, prefixes (up to the first item), prefixes-read (up to the 2,000th: most
+datasets were used), write, merge. Each contender lives in a process of its own; rounds alternate, and every
 round of both must give the same bytes. Peak memory is what the process's own peak rose by during the round.
 """
 
@@ -28,8 +29,9 @@ CELLS = {
     "blend-1000": ("blend", 15.0, dict(datasets=1000, kinds=0, size=10_000_000)),
     "blend-repeat": ("blend", 50.0, dict(datasets=1000, kinds=5, size=10_000_000)),
     "items": ("items", 10.0, dict(data="text", samples=20_000, items=4000, sequence_length=4096)),
-    "batches": ("batches", 0.5, dict(data="text", samples=20_000, items=4096, batch=64, sequence_length=4096)),
-    "prefixes": ("prefixes", 10.0, dict(prefixes=1000, samples=20_000, sequence_length=256)),
+    "batches": ("batches", 0.5, dict(data="text", samples=20_000, items=4096, batch=1024, sequence_length=4096)),
+    "prefixes": ("prefixes", 10.0, dict(prefixes=1000, read=1, samples=20_000, sequence_length=256)),
+    "prefixes-read": ("prefixes", None, dict(prefixes=1000, read=2000, samples=20_000, sequence_length=256)),
     "write": ("write", 3.0, dict(documents=20_000)),
     "merge": ("merge", 5.0, dict(data="text")),
 }
@@ -128,13 +130,13 @@ def report(cell, rounds, pairs, note):
     harness.record("tokens", cell, [("ratio", middle, low, high, pairs, "ratio"),
                                     *((f"{name} seconds", medians[name], medians[name], medians[name], pairs, "s") for name in NAMES),
                                     *((f"{name} peak", peaks[name], peaks[name], peaks[name], pairs, "B") for name in NAMES)], note)
-    verdict = "pass" if low >= mark else "MISSED"
+    verdict = f">= {mark:g}x: {'pass' if low >= mark else 'MISSED'}" if mark else ""
     memory = ""
     if task == "build":
         share = peaks["stoker"] / peaks["megatron-core"]
         memory = f"{share:.2f}, <= {PEAK_SHARE}: {'pass' if share <= PEAK_SHARE else 'MISSED'}"
     return [[cell, f"{medians['stoker'] * 1e3:.1f}", f"{medians['megatron-core'] * 1e3:.1f}", f"{middle:.1f}x ({low:.1f}-{high:.1f})",
-             f">= {mark:g}x: {verdict}", f"{peaks['stoker'] / 1048576:.0f} / {peaks['megatron-core'] / 1048576:.0f}", memory]]
+             verdict, f"{peaks['stoker'] / 1048576:.0f} / {peaks['megatron-core'] / 1048576:.0f}", memory]]
 
 
 def main():
