@@ -83,6 +83,12 @@ typedef enum stoker_image_alpha {
     STOKER_IMAGE_ALPHA_COMPOSITE = 1 /**< over the colour `background` */
 } stoker_image_alpha;
 
+typedef enum stoker_image_partial {
+    STOKER_IMAGE_PARTIAL_REFUSE = 0, /**< a cut or damaged image is CORRUPT */
+    STOKER_IMAGE_PARTIAL_ACCEPT = 1, /**< it gives what can be decoded of it; the result says so */
+    STOKER_IMAGE_PARTIAL_MARK = 2    /**< the same, and samples of a source have a second tensor, `partial`: one bool */
+} stoker_image_partial;
+
 /** What a native image sample looks like. Zero means the default that is named. */
 typedef struct stoker_image_spec {
     uint32_t struct_size;
@@ -95,7 +101,7 @@ typedef struct stoker_image_spec {
     stoker_image_alpha alpha;
     uint8_t background[3];      /**< R, G, B; only with STOKER_IMAGE_ALPHA_COMPOSITE */
     uint8_t ignore_orientation; /**< 1: pixels as they are stored */
-    uint32_t accept_partial;    /**< 1: a cut or damaged image gives what can be decoded of it, marked in the result */
+    stoker_image_partial partial;
     uint32_t pixels_max;        /**< larger pictures are refused before they are decoded; 0: 178,956,970 */
     float mean[3], std[3];      /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be
                                      zero */
@@ -103,7 +109,8 @@ typedef struct stoker_image_spec {
 
 #define STOKER_IMAGE_SPEC_INIT { sizeof(stoker_image_spec), 0, 0, STOKER_DTYPE_DEFAULT, STOKER_IMAGE_CHW, \
                                  STOKER_IMAGE_SHORT_SIDE_CROP, STOKER_IMAGE_BILINEAR, STOKER_IMAGE_EXACT, \
-                                 STOKER_IMAGE_ALPHA_DROP, {0, 0, 0}, 0, 0, 0, {0, 0, 0}, {0, 0, 0} }
+                                 STOKER_IMAGE_ALPHA_DROP, {0, 0, 0}, 0, STOKER_IMAGE_PARTIAL_REFUSE, 0, {0, 0, 0}, \
+                                 {0, 0, 0} }
 
 /** Bytes of one sample of this form, or 0 if the form is not valid. `info` (NULL allowed) is asked for the size of the
  * picture, which STOKER_IMAGE_KEEP needs.

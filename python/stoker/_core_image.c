@@ -61,19 +61,19 @@ static PyObject *probe_image(PyObject *self, PyObject *args)
 
 /* The keywords of a form, after the first two positional arguments. */
 #define FORM_NAMES                                                                                                     \
-    "width", "height", "dtype", "layout", "resize", "filter", "mode", "background", "ignore_orientation",              \
-        "accept_partial", "pixels_max", "mean", "std"
-#define FORM_FORMAT "IIiiiiiOppIOO"
+    "width", "height", "dtype", "layout", "resize", "filter", "mode", "background", "ignore_orientation", "partial",   \
+        "pixels_max", "mean", "std"
+#define FORM_FORMAT "IIiiiiiOpiIOO"
 
 struct form_arguments {
     stoker_image_spec spec;
-    int dtype, layout, resize, filter, mode, ignore_orientation, accept_partial;
+    int dtype, layout, resize, filter, mode, ignore_orientation, partial;
     PyObject *background, *mean, *std;
 };
 
 #define FORM_POINTERS(form)                                                                                            \
     &(form).spec.width, &(form).spec.height, &(form).dtype, &(form).layout, &(form).resize, &(form).filter,            \
-        &(form).mode, &(form).background, &(form).ignore_orientation, &(form).accept_partial, &(form).spec.pixels_max, \
+        &(form).mode, &(form).background, &(form).ignore_orientation, &(form).partial, &(form).spec.pixels_max,        \
         &(form).mean, &(form).std
 
 static void form_init(struct form_arguments *form)
@@ -91,7 +91,7 @@ static int form_finish(struct form_arguments *form)
     spec->filter = (stoker_image_filter)form->filter;
     spec->mode = (stoker_image_mode)form->mode;
     spec->ignore_orientation = (uint8_t)form->ignore_orientation;
-    spec->accept_partial = (uint32_t)form->accept_partial;
+    spec->partial = (stoker_image_partial)form->partial;
     if (form->background != Py_None) {
         float values[3];
         if (core_colour(form->background, values, "background") < 0) {

@@ -400,9 +400,13 @@ class Crew:
         video = flat.view(_DTYPES[leaf.dtype]).view(leaf.shape)
         if not self._collated:
             video = video[0]
-        if not self._native.dataset.return_index:
-            return video
-        return [video, torch.tensor(index) if self._collated else index]
+        dataset, made = self._native.dataset, [video]
+        if dataset.return_index:
+            made.append(torch.tensor(index) if self._collated else index)
+        if getattr(dataset, "return_partial", False):
+            marks = torch.frombuffer(bytearray(batch.leaf(1)), dtype=torch.bool)
+            made.append(marks if self._collated else bool(marks[0]))
+        return made if len(made) > 1 else video
 
     def stats(self) -> dict:
         """Sums of the counters of the lanes."""

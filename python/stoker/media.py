@@ -31,7 +31,8 @@ _IMAGE_LAYOUTS = {"CHW": 0, "HWC": 1}
 _IMAGE_RESIZES = {"short_side_crop": 0, "exact": 1, "keep": 2}
 _FILTERS = {"bilinear": 0, "bicubic": 1}
 _MODES = {"exact": 0, "fast": 1}
-_PARTIAL = {"error": False, "accept": True}
+_PARTIAL = {"error": 0, "accept": 1}
+_MARK = 2  # accept, and say so beside each sample
 
 
 def probe(path: str | os.PathLike, exact: bool = False) -> dict:
@@ -144,7 +145,7 @@ def _image_form(size, dtype, mean, std, layout, resize, filter, mode, background
         "mode": _files.choice("mode", mode, _MODES),
         "background": None if background is None else tuple(map(operator.index, background)),
         "ignore_orientation": not orientation,
-        "accept_partial": _files.choice("partial", partial, _PARTIAL),
+        "partial": _files.choice("partial", partial, _PARTIAL),
         "pixels_max": pixels,
         "mean": None if mean is None else tuple(map(float, mean)),
         "std": None if std is None else tuple(map(float, std)),
@@ -215,8 +216,8 @@ class ImageDataset(_files.FileDataset):
         partial: a cut or damaged file is an error (``"error"``), or gives what can be decoded of it (``"accept"``).
         max_pixels: larger pictures are refused before they are decoded (default 178,956,970).
         return_index: items are ``(image, index)`` and batches ``(image, int64 tensor)``.
-        return_partial: items are ``(image, partial)`` or ``(image, index, partial)``; ``partial`` is True for a file
-            that is damaged. Such items are made by Python workers.
+        return_partial: items are ``(image, partial)`` or ``(image, index, partial)``, and batches have a bool tensor;
+            it is True for a file that is damaged. Needs ``partial="accept"``.
         as_numpy: items are NumPy arrays even where PyTorch is installed.
 
     A file that is missing, damaged or no image raises :class:`stoker.SampleError` when its item is asked for. Sizes and
@@ -252,8 +253,12 @@ class ImageDataset(_files.FileDataset):
         self._form = _image_form(
             size, dtype, mean, std, layout, resize, filter, mode, background, orientation, partial, max_pixels
         )
+        if self.return_partial:
+            if partial != "accept":
+                raise errors.CallerError(f"return_partial=True with partial={partial!r}: there would be nothing to mark")
+            self._form["partial"] = _MARK
         self.paths = tuple(_files.find(source, IMAGE_EXTENSIONS, "image"))
-        self.native = resize != "keep" and not self.return_partial
+        self.native = resize != "keep"
         if self.native:
             self._source()  # forms and paths are checked now, not in a worker
 
@@ -270,7 +275,7 @@ class ImageDataset(_files.FileDataset):
 
     def __getitem__(self, index):
         position = self._position(index)
-        if self.native:
+        if self.native and not self.return_partial:
             image = self._decode(position)
             return (image, position) if self.return_index else image
         try:

@@ -42,10 +42,12 @@ static stoker_status check_choices(const stoker_image_spec *spec, stoker_error *
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "alpha rule %d is none of drop, composite", (int)spec->alpha);
     if (spec->alpha == STOKER_IMAGE_ALPHA_DROP && (spec->background[0] || spec->background[1] || spec->background[2]))
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a background is given, but alpha is dropped");
-    if (spec->ignore_orientation > 1 || spec->accept_partial > 1)
-        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
-                        "ignore_orientation %u and accept_partial %u, expected 0 or 1", spec->ignore_orientation,
-                        spec->accept_partial);
+    if ((unsigned)spec->partial > STOKER_IMAGE_PARTIAL_MARK)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "partial rule %d is none of refuse, accept, mark",
+                        (int)spec->partial);
+    if (spec->ignore_orientation > 1)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "ignore_orientation is %u, expected 0 or 1",
+                        spec->ignore_orientation);
     if (spec->pixels_max > STK_IMAGE_PIXELS_LARGEST)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "pixels_max is %u, expected at most %u", spec->pixels_max,
                         STK_IMAGE_PIXELS_LARGEST);
@@ -179,7 +181,7 @@ static stoker_status check_head(struct work *work, size_t size, stoker_error *er
         return stk_fail(err, STOKER_ERR_CORRUPT, "the %s header says %ux%u pixels, allowed are %u a side and %u in all",
                         stk_image_format_name(head->format), head->width, head->height, STK_SAMPLE_SIDE_MAX,
                         spec->pixels_max);
-    if (!head->whole && !spec->accept_partial)
+    if (!head->whole && spec->partial == STOKER_IMAGE_PARTIAL_REFUSE)
         return stk_fail(err, STOKER_ERR_CORRUPT, "the %s file ends at byte %zu, before the end of its picture",
                         stk_image_format_name(head->format), size);
     work->orientation = spec->ignore_orientation ? 1 : head->orientation;
@@ -260,7 +262,7 @@ static stoker_status decode(struct stk_image_decoder *decoder, const stoker_imag
                                       .room = &decoder->pixels,
                                       .reduce = work->reduce,
                                       .alpha = spec->alpha == STOKER_IMAGE_ALPHA_COMPOSITE,
-                                      .accept_partial = spec->accept_partial};
+                                      .accept_partial = spec->partial != STOKER_IMAGE_PARTIAL_REFUSE};
     switch (work->head.format) {
     case STOKER_IMAGE_JPEG: return stk_jpeg_decode(&job, out, err);
     case STOKER_IMAGE_PNG: return stk_png_decode(&job, out, err);
@@ -305,7 +307,8 @@ static stoker_status run(struct stk_image_decoder *decoder, const stoker_image_b
     stoker_error damage = {0};
     stoker_status status = decode(decoder, bytes, work, &pixels, &damage);
     bool partial = !work->head.whole;
-    if (status == STOKER_ERR_CORRUPT && pixels.usable && work->form->spec.accept_partial) {
+    bool accepted = work->form->spec.partial != STOKER_IMAGE_PARTIAL_REFUSE;
+    if (status == STOKER_ERR_CORRUPT && pixels.usable && accepted) {
         partial = true;
     } else if (status < 0) {
         if (err) *err = damage;

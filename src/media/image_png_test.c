@@ -46,13 +46,13 @@ static void test_png_damage(void **state)
 {
     (void)state;
     if (!stk_png_available()) skip();
-    struct fixture_run run = fixture_decode("bad_png_short", stk_png_decode, false, true, 1);
+    struct fixture_run run = fixture_decode("damaged_png_short", stk_png_decode, false, true, 1);
     assert_int_equal(run.status, STOKER_ERR_CORRUPT);
     assert_true(run.pixels.usable); /* two or three lines of twelve */
     run = fixture_decode("bad_png_cut", stk_png_decode, false, true, 1);
     assert_int_equal(run.status, STOKER_ERR_CORRUPT);
     assert_true(run.pixels.usable);
-    run = fixture_decode("bad_png_crc", stk_png_decode, false, true, 1);
+    run = fixture_decode("damaged_png_crc", stk_png_decode, false, true, 1);
     assert_int_equal(run.status, STOKER_ERR_CORRUPT);
 }
 

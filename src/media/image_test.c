@@ -145,7 +145,7 @@ static void test_image_damage_is_bad_unless_accepted(void **state)
         const char *words;
     } bad[] = {{"bad_jpeg_cut", STOKER_IMAGE_JPEG, "the JPEG file ends at byte 669"},
                {"bad_png_cut", STOKER_IMAGE_PNG, "the PNG file ends at byte "},
-               {"bad_png_short", STOKER_IMAGE_PNG, "PNG data is damaged"},
+               {"damaged_png_short", STOKER_IMAGE_PNG, "PNG data is damaged"},
                {"bad_gif_cut", STOKER_IMAGE_GIF, "the GIF file ends at byte 974"},
                {"bad_webp_cut", STOKER_IMAGE_WEBP, "the WebP file ends at byte 106"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -156,7 +156,7 @@ static void test_image_damage_is_bad_unless_accepted(void **state)
         stoker_error err;
         assert_int_equal(decode(bad[i].name, &spec, dst, sizeof dst, NULL, &err), STOKER_ERR_CORRUPT);
         assert_non_null(strstr(err.message, bad[i].words));
-        spec.accept_partial = 1;
+        spec.partial = STOKER_IMAGE_PARTIAL_ACCEPT;
         stoker_status status = decode(bad[i].name, &spec, dst, sizeof dst, &result, &err);
         if (status < 0) { /* not one line of it */
             assert_int_equal(status, STOKER_ERR_CORRUPT);

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "media/image.h"
 #include "source/blob.h"
 #include "source/files.h"
@@ -55,7 +56,7 @@ static void put_form(uint8_t *at, const stoker_image_spec *spec)
                                 (uint32_t)spec->alpha,
                                 (uint32_t)spec->background[0] | (uint32_t)spec->background[1] << 8 |
                                     (uint32_t)spec->background[2] << 16 | (uint32_t)spec->ignore_orientation << 24,
-                                spec->accept_partial,
+                                (uint32_t)spec->partial,
                                 spec->pixels_max};
     memset(at, 0, STK_FILES_FORM_BYTES); /* the last 4 stay zero */
     for (int i = 0; i < 11; i++) stk_blob_put32(at + 4 * i, words[i]);
@@ -81,7 +82,7 @@ static void get_form(const uint8_t *at, stoker_image_spec *spec)
     spec->alpha = (stoker_image_alpha)stk_blob_get32(at + 28);
     memcpy(spec->background, at + 32, 3);
     spec->ignore_orientation = at[35];
-    spec->accept_partial = stk_blob_get32(at + 36);
+    spec->partial = (stoker_image_partial)stk_blob_get32(at + 36);
     spec->pixels_max = stk_blob_get32(at + 40);
     for (int c = 0; c < 3; c++) {
         uint32_t mean = stk_blob_get32(at + 44 + 4 * c), std = stk_blob_get32(at + 56 + 4 * c);
@@ -174,17 +175,22 @@ static void release_decoder(struct image_source *images, struct stk_image_decode
     stk_image_decoder_destroy(decoder);
 }
 
-static stoker_status decode_image(struct image_source *images, const stoker_descriptor *sample, void *dst,
+/* `out_partial` (NULL allowed) says whether the file is damaged. */
+static stoker_status decode_image(struct image_source *images, uint64_t id, void *dst, uint8_t *out_partial,
                                   struct stk_made *out_made, stoker_error *err)
 {
     struct stk_file file;
     stoker_image_result result;
+    stoker_descriptor described;
+    const stoker_descriptor *sample = &described;
+    STK_TRY(describe_image(&images->base, id, &described, err));
     struct stk_image_decoder *decoder = NULL;
     STK_TRY(stk_file_open(sample->path, &file, err));
     stoker_status status = stk_files_check_facts(sample, &file, err);
     if (status == STOKER_OK) status = acquire_decoder(images, &decoder, err);
     if (status == STOKER_OK) {
-        status = stk_image_decoder_file(decoder, &file, &images->form, dst, (size_t)sample->sample_bytes, &result, err);
+        status =
+            stk_image_decoder_file(decoder, &file, &images->form, dst, images->form.values.sample_bytes, &result, err);
         release_decoder(images, decoder);
     }
     stk_file_close(&file);
@@ -192,17 +198,37 @@ static stoker_status decode_image(struct image_source *images, const stoker_desc
         stk_error_context(err, "%s", sample->path);
         return status;
     }
+    if (out_partial) *out_partial = (uint8_t)result.partial;
     *out_made = (struct stk_made){result.bytes_read, 1};
     return STOKER_OK;
+}
+
+/* The table is immutable; what is written behind it is guarded by the lock. */
+static struct image_source *writable(const struct stoker_source *source)
+{
+    return (struct image_source *)(uintptr_t)of(source);
 }
 
 static stoker_status materialise_image(const struct stoker_source *source, uint64_t id, void *dst,
                                        struct stk_made *out_made, stoker_error *err)
 {
-    stoker_descriptor sample;
-    STK_TRY(describe_image(source, id, &sample, err));
-    /* The table is immutable; what is written behind it is guarded by the lock. */
-    return decode_image((struct image_source *)(uintptr_t)of(source), &sample, dst, out_made, err);
+    return decode_image(writable(source), id, dst, NULL, out_made, err);
+}
+
+static stoker_status materialise_marked(const struct stoker_source *source, uint64_t id, void *const *dst,
+                                        struct stk_made *out_made, stoker_error *err)
+{
+    return decode_image(writable(source), id, dst[0], dst[1], out_made, err);
+}
+
+static void marked_leaves(const struct stoker_source *source, struct stk_sample_leaves *out)
+{
+    const stoker_descriptor *sample = &of(source)->sample;
+    out->count = 2;
+    out->leaf[0] = (struct stk_sample_leaf){"image", (uint32_t)sample->dtype, sample->ndim, {0}, 0};
+    memcpy(out->leaf[0].shape, sample->shape, sample->ndim * sizeof *sample->shape);
+    out->leaf[0].bytes = of(source)->form.values.sample_bytes;
+    out->leaf[1] = (struct stk_sample_leaf){"partial", STOKER_DTYPE_BOOL, 0, {0}, 1};
 }
 
 static void close_images(struct stoker_source *source)
@@ -216,6 +242,7 @@ static void close_images(struct stoker_source *source)
 }
 
 static const struct stk_source_ops image_ops = {count_images, describe_image, materialise_image, close_images};
+static const struct stk_leaf_ops marked_ops = {marked_leaves, materialise_marked};
 
 static void fill_sample(struct image_source *images)
 {
@@ -227,6 +254,10 @@ static void fill_sample(struct image_source *images)
     sample->ndim = 3;
     memcpy(sample->shape, shapes[spec->layout], sizeof shapes[0]);
     sample->sample_bytes = images->form.values.sample_bytes;
+    if (spec->partial != STOKER_IMAGE_PARTIAL_MARK) return;
+    images->base.leaf_ops = &marked_ops;
+    /* As stoker_source_materialise() lays out the two: the mark behind the image, at the alignment of tensors. */
+    sample->sample_bytes = stk_align_up(sample->sample_bytes, STK_LEAF_ALIGNMENT) + 1;
 }
 
 stoker_status stk_image_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err)

@@ -88,9 +88,44 @@ static void test_image_source_names_bad_files(void **state)
     assert_non_null(strstr(err.context, "bad_gif_cut"));
     assert_int_equal(stoker_source_materialise(source, 1, dst, &err), STOKER_ERR_CORRUPT);
     stoker_source_close(source);
-    spec.accept_partial = 1;
+    spec.partial = STOKER_IMAGE_PARTIAL_ACCEPT;
     source = make(paths, 2, &spec);
     assert_int_equal(stoker_source_materialise(source, 0, dst, &err), STOKER_OK);
+    stoker_source_close(source);
+}
+
+static void test_image_source_marks_partial_images(void **state)
+{
+    (void)state;
+    const char *paths[] = {FOLDER "bad_gif_cut", FOLDER "valid_gif"};
+    stoker_image_spec spec = small_form();
+    stoker_error err;
+    spec.partial = STOKER_IMAGE_PARTIAL_MARK;
+    struct stoker_source *source = make(paths, 2, &spec);
+    assert_string_equal(stoker_source_member(source, 0), "image");
+    assert_string_equal(stoker_source_member(source, 1), "partial");
+    assert_null(stoker_source_member(source, 2));
+    struct stk_batch_layout layout;
+    assert_int_equal(stk_source_layout(source, 2, &layout, &err), STOKER_OK);
+    assert_int_equal(layout.leaf_count, 2);
+    assert_int_equal(layout.leaves[1].dtype, STOKER_DTYPE_BOOL);
+    assert_int_equal(layout.leaves[1].ndim, 1);
+    uint8_t *batch = malloc(layout.total_bytes), alone[256 + 1];
+    assert_non_null(batch);
+    for (uint64_t id = 0; id < 2; id++) {
+        void *places[STK_NATIVE_LEAVES_MAX];
+        struct stk_made made;
+        stk_batch_places(&layout, batch, id, places);
+        assert_int_equal(stk_source_make(source, id, places, &made, &err), STOKER_OK);
+        assert_int_equal(batch[layout.leaves[1].offset + id], id == 0);
+        stoker_descriptor d;
+        assert_int_equal(stoker_source_describe(source, id, &d, &err), STOKER_OK);
+        assert_int_equal(d.sample_bytes, sizeof alone);
+        assert_int_equal(stoker_source_materialise(source, id, alone, &err), STOKER_OK);
+        assert_memory_equal(alone, batch + id * 144, 144);
+        assert_int_equal(alone[256], id == 0);
+    }
+    free(batch);
     stoker_source_close(source);
 }
 
@@ -122,6 +157,7 @@ int main(void)
         cmocka_unit_test(test_image_source_describes_and_travels),
         cmocka_unit_test(test_image_source_makes_what_a_read_makes),
         cmocka_unit_test(test_image_source_names_bad_files),
+        cmocka_unit_test(test_image_source_marks_partial_images),
         cmocka_unit_test(test_image_source_refuses_bad_forms_and_blobs),
     };
     return stk_run_tests(tests);

@@ -35,7 +35,7 @@ static int use(const stoker_image_bytes *bytes, const stoker_image_info *info)
     STK_FUZZ_CHECK(dst && second);
     stoker_status whole = decode(bytes, &keep, size, dst, &result);
     if (whole == STOKER_OK) STK_FUZZ_CHECK(!result.partial && result.width == info->width);
-    keep.accept_partial = 1;
+    keep.partial = STOKER_IMAGE_PARTIAL_ACCEPT;
     stoker_status part = decode(bytes, &keep, size, second, &again);
     if (whole == STOKER_OK) STK_FUZZ_CHECK(part == STOKER_OK && !again.partial && memcmp(dst, second, size) == 0);
     if (whole != STOKER_OK && part == STOKER_OK) {
@@ -47,7 +47,7 @@ static int use(const stoker_image_bytes *bytes, const stoker_image_info *info)
 
     float values[5 * 7 * 3];
     small.width = 7, small.height = 5, small.dtype = STOKER_DTYPE_FLOAT32, small.mode = STOKER_IMAGE_FAST;
-    small.filter = STOKER_IMAGE_BICUBIC, small.pixels_max = PIXELS_MAX, small.accept_partial = 1;
+    small.filter = STOKER_IMAGE_BICUBIC, small.pixels_max = PIXELS_MAX, small.partial = STOKER_IMAGE_PARTIAL_MARK;
     (void)decode(bytes, &small, sizeof values, (uint8_t *)values, &again); /* both answers are right */
     return whole == STOKER_OK;
 }

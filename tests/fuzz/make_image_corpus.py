@@ -4,6 +4,7 @@
 
 All pictures are 16x12 and show red = 16 x, green = 20 y, blue = 8 (x + y), so that a test can say what a pixel must be. The
 files that lie in the repository were made with Pillow 13.0.0; another version may write other bytes of the same pictures.
+What is called damaged_* is refused by the decoder alone, so a build without it accepts the file.
 """
 
 import io
@@ -98,9 +99,9 @@ def corpus():
         "bad_jpeg_head": jpeg[:100],
         "bad_jpeg_huge": jpeg.replace(struct.pack(">HH", HEIGHT, WIDTH), b"\xff\xff\xff\xff", 1),
         "bad_png_cut": encode(RGBA, "PNG", compress_level=0)[:-300],
-        "bad_png_crc": plain[:-20] + bytes([plain[-20] ^ 1]) + plain[-19:],
+        "damaged_png_crc": plain[:-20] + bytes([plain[-20] ^ 1]) + plain[-19:],
         "bad_png_huge": png(60000, 60000, 8, 2, b"\0"),
-        "bad_png_short": png(WIDTH, HEIGHT, 8, 2, 3 * (b"\0" + bytes(48))),
+        "damaged_png_short": png(WIDTH, HEIGHT, 8, 2, 3 * (b"\0" + bytes(48))),
         "bad_webp_cut": lossy[:-20],
         "bad_webp_head": lossless[:24],
         "bad_gif_cut": gif[:-40],

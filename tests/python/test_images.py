@@ -468,6 +468,11 @@ def test_kept_sizes_and_partial_marks(folder):
     assert ImageDataset(folder, 16, partial="accept")[3].shape == (3, 16, 16)
     loader = DistributedDataLoader(marked, batch_size=3, num_workers=1)
     assert [batch[2].tolist() for batch in loader] == [[False] * 3, [True, False, False]]
+    loader.close()
+    kept = ImageDataset(folder, resize="keep", partial="accept", return_partial=True)
+    loader = DistributedDataLoader(kept, batch_size=None, num_workers=1)
+    assert [(image.shape, partial) for image, partial in loader] == [(image.shape, partial) for image, partial in kept]
+    loader.close()
 
 
 def test_forms_that_are_refused(folder):
@@ -485,6 +490,7 @@ def test_forms_that_are_refused(folder):
         dict(background=(1, 2)),
         dict(max_pixels=0),
         dict(mean=(1, 1, 1)),
+        dict(return_partial=True),
     ):
         with pytest.raises((ValueError, IndexError)):
             ImageDataset(folder, **{"size": 8, **form})
@@ -504,10 +510,13 @@ def test_batches_equal_the_stock_loader(folder, workers):
         ImageDataset(folder, 24),
         ImageDataset(folder, 24, dtype="float32", mean=(0.5,) * 3, std=(0.5,) * 3, return_index=True),
         Subset(ImageDataset(folder, 24, dtype="bfloat16", layout="HWC"), [4, 4, 0]),
+        ImageDataset(folder, 24, partial="accept", return_partial=True),
+        Subset(ImageDataset(folder, 24, partial="accept", return_partial=True, return_index=True), [3, 1]),
     ):
-        loader = DistributedDataLoader(dataset, batch_size=4, num_workers=workers)
-        same_epoch(list(loader), list(DataLoader(dataset, batch_size=4)))
-        loader.close()
+        for size in (4, None):
+            loader = DistributedDataLoader(dataset, batch_size=size, num_workers=workers)
+            same_epoch(list(loader), list(DataLoader(dataset, batch_size=size)))
+            loader.close()
 
 
 def test_bad_files_in_the_loader(folder):
