@@ -38,9 +38,40 @@ static PyObject *leave(PyObject *self, stoker_status status, const stoker_error 
     return status < 0 ? core_raise(status, err, NULL, 0) : Py_NewRef(Py_None);
 }
 
-/* Elements of a buffer; -1 with an exception set. */
-static int elements_of(const Py_buffer *buffer, int dtype_code, stoker_elements *out)
+/* The code of a buffer's own type, 0 if it is none of the eight. */
+static int code_of_format(const Py_buffer *buffer)
 {
+    static const struct {
+        char letter;
+        int code;
+    } formats[] = {
+        {'b', STOKER_TOKEN_INT8},   {'B', STOKER_TOKEN_UINT8},   {'h', STOKER_TOKEN_INT16},
+        {'H', STOKER_TOKEN_UINT16}, {'i', STOKER_TOKEN_INT32},   {'l', STOKER_TOKEN_INT64},
+        {'q', STOKER_TOKEN_INT64},  {'d', STOKER_TOKEN_FLOAT64}, {'f', STOKER_TOKEN_FLOAT32},
+    };
+    const char *format = buffer->format != NULL ? buffer->format : "B";
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (format[0] == formats[i].letter && format[1] == 0 &&
+            (size_t)buffer->itemsize == stoker_token_dtype_size(formats[i].code)) {
+            return formats[i].code;
+        }
+    }
+    return 0;
+}
+
+/* The contiguous buffer of an object, and its elements; dtype_code 0: of the buffer's own type. -1 with an exception
+ * set: TypeError, BufferError if the object is no such buffer. */
+static int elements_of(PyObject *object, int dtype_code, Py_buffer *buffer, stoker_elements *out)
+{
+    if (PyObject_GetBuffer(object, buffer, dtype_code == 0 ? PyBUF_FORMAT | PyBUF_C_CONTIGUOUS : PyBUF_SIMPLE) < 0) {
+        return -1;
+    }
+    if (dtype_code == 0 && (dtype_code = code_of_format(buffer)) == 0) {
+        PyErr_Format(PyExc_TypeError, "elements of the format '%s' are none of the eight types",
+                     buffer->format != NULL ? buffer->format : "B");
+        PyBuffer_Release(buffer);
+        return -1;
+    }
     size_t size = stoker_token_dtype_size(dtype_code);
     if (size == 0 || buffer->len % (Py_ssize_t)size != 0) {
         PyErr_Format(PyExc_ValueError, "a buffer of %zd bytes does not hold elements of type %d", buffer->len,
@@ -82,18 +113,18 @@ static PyObject *builder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static PyObject *builder_add_item(PyObject *self, PyObject *args)
 {
+    PyObject *object, *result = NULL;
     Py_buffer buffer;
     int dtype_code;
-    signed char mode = 0;
     long mode_value = 0;
-    if (!PyArg_ParseTuple(args, "y*i|l", &buffer, &dtype_code, &mode_value)) {
+    stoker_elements elements;
+    if (!PyArg_ParseTuple(args, "Oi|l", &object, &dtype_code, &mode_value) ||
+        elements_of(object, dtype_code, &buffer, &elements) < 0) {
         return NULL;
     }
-    mode = (signed char)(unsigned char)(mode_value & 0xff); /* int8 as NumPy's astype: values wrap */
-    stoker_elements elements;
-    stoker_dataset_builder *builder = NULL;
-    PyObject *result = NULL;
-    if (elements_of(&buffer, dtype_code, &elements) == 0 && (builder = enter(self)) != NULL) {
+    int8_t mode = (int8_t)(uint8_t)(mode_value & 0xff); /* as NumPy's astype: values wrap */
+    stoker_dataset_builder *builder = enter(self);
+    if (builder != NULL) {
         stoker_error err = {0};
         stoker_status status;
         Py_BEGIN_ALLOW_THREADS
@@ -197,16 +228,17 @@ static int modes_of(PyObject *object, uint64_t count, Py_buffer *buffer, const i
 static PyObject *builder_add_document(PyObject *self, PyObject *args)
 {
     Py_buffer buffer, modes_buffer;
-    PyObject *lengths_object, *modes_object = Py_None, *result = NULL;
+    PyObject *object, *lengths_object, *modes_object = Py_None, *result = NULL;
     int dtype_code;
     struct lengths lengths;
-    if (!PyArg_ParseTuple(args, "y*iO|O", &buffer, &dtype_code, &lengths_object, &modes_object)) {
+    stoker_elements elements;
+    if (!PyArg_ParseTuple(args, "OiO|O", &object, &dtype_code, &lengths_object, &modes_object) ||
+        elements_of(object, dtype_code, &buffer, &elements) < 0) {
         return NULL;
     }
-    stoker_elements elements;
     stoker_dataset_builder *builder = NULL;
     const int8_t *modes = NULL;
-    if (elements_of(&buffer, dtype_code, &elements) == 0 && lengths_of(lengths_object, &lengths) == 0) {
+    if (lengths_of(lengths_object, &lengths) == 0) {
         int has_modes = modes_of(modes_object, lengths.count, &modes_buffer, &modes);
         if (has_modes >= 0 && (builder = enter(self)) != NULL) {
             stoker_error err = {0};
@@ -228,16 +260,22 @@ static PyObject *builder_add_document(PyObject *self, PyObject *args)
 static PyObject *builder_add_documents(PyObject *self, PyObject *args)
 {
     Py_buffer buffer, offsets, modes_buffer;
-    PyObject *modes_object = Py_None, *eod = Py_None, *result = NULL;
+    PyObject *object, *offsets_object, *modes_object = Py_None, *eod = Py_None, *result = NULL;
+    stoker_document_batch batch = {.offsets = NULL};
+    stoker_dataset_builder *builder = NULL;
     int dtype_code, has_modes = -1;
-    if (!PyArg_ParseTuple(args, "y*iy*|OO", &buffer, &dtype_code, &offsets, &modes_object, &eod)) {
+    if (!PyArg_ParseTuple(args, "OiO|OO", &object, &dtype_code, &offsets_object, &modes_object, &eod) ||
+        elements_of(object, dtype_code, &buffer, &batch.elements) < 0) {
         return NULL;
     }
-    stoker_document_batch batch = {.offsets = offsets.buf};
-    stoker_dataset_builder *builder = NULL;
+    if (PyObject_GetBuffer(offsets_object, &offsets, PyBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&buffer);
+        return NULL;
+    }
     if (offsets.len < (Py_ssize_t)sizeof(int64_t) || offsets.len % (Py_ssize_t)sizeof(int64_t) != 0) {
         PyErr_SetString(PyExc_ValueError, "offsets must be a buffer of int64 with one more entry than documents");
-    } else if (elements_of(&buffer, dtype_code, &batch.elements) == 0) {
+    } else {
+        batch.offsets = offsets.buf;
         batch.document_count = (uint64_t)offsets.len / sizeof(int64_t) - 1;
         batch.append_eod = eod != Py_None;
         batch.eod = batch.append_eod ? PyLong_AsLongLong(eod) : 0;

@@ -6,6 +6,7 @@
 #include "sys/copy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
@@ -13,7 +14,8 @@
 
 #include "base/error.h"
 
-#define STEP_BYTES ((size_t)1 << 30) /* a call moves at most 2 GiB, and a signal is seen after each */
+/* After each step the disk may begin; a step is long enough to make a call not matter. */
+#define STEP_BYTES ((size_t)8 << 20)
 #define BUFFER_BYTES ((size_t)1 << 20)
 
 /* A way to copy up to `size` bytes at the position `done`; as read(2): bytes, 0 at the end, -1 with errno. */
@@ -72,6 +74,7 @@ stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size
         }
         ssize_t moved = ways[way](from, to, done, to_offset, part, buffer);
         if (moved > 0) {
+            (void)sync_file_range(to, (off_t)(to_offset + done), (off_t)moved, SYNC_FILE_RANGE_WRITE); /* a hint */
             done += (uint64_t)moved;
         } else if (way < LAST && (moved == 0 || is_refusal(errno))) {
             way++; /* some file systems say 0 for what they do not support */

@@ -9,7 +9,8 @@
 
 #include <stoker/error.h>
 
-/* Copies the first `size` bytes of `from` to `to` at `to_offset`. The position of `to` may move. CORRUPT: `from` ends
+/* Copies the first `size` bytes of `from` to `to` at `to_offset`. The position of `to` may move. They
+ * begin to go to the disk at once, so that a later sync waits less. CORRUPT: `from` ends
  * before; IO, NO_SPACE, NO_MEMORY. The caller adds the names. */
 stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, stoker_error *err);
 

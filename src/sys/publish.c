@@ -183,35 +183,92 @@ static int sync_folder(const char *folder)
     return failed != 0 && os_error != EINVAL && os_error != ENOSYS ? -1 : 0; /* some file systems have no such sync */
 }
 
+void stk_publish_push(struct stk_publish *publish, uint64_t offset, uint64_t size)
+{
+    (void)sync_file_range(publish->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE); /* only a hint */
+}
+
+/* Gives a file that is on the disk its name; the folder is not synced yet. */
 static int place(struct stk_publish *publish, const char *folder)
 {
     bool placed = false;
-    if (fsync(publish->fd) != 0) return -1;
     if (!publish->part_path && name_file(publish, folder, &placed) != 0) return -1;
-    if (!placed) {
-        if (rename(publish->part_path, publish->path) != 0) return -1;
-        free(publish->part_path);
-        publish->part_path = NULL;
+    if (placed) return 0;
+    if (rename(publish->part_path, publish->path) != 0) return -1;
+    free(publish->part_path);
+    publish->part_path = NULL;
+    return 0;
+}
+
+/* Files that get their names together; folders of the same index. */
+struct commit {
+    struct stk_publish *const *files;
+    char *folders[2];
+    size_t count;
+    size_t named; /* how many have their name */
+    size_t at;    /* the file that a fault belongs to */
+};
+
+static int sync_files(struct commit *commit)
+{
+    for (commit->at = 0; commit->at < commit->count; commit->at++)
+        if (fsync(commit->files[commit->at]->fd) != 0) return -1;
+    return 0;
+}
+
+static int place_files(struct commit *commit)
+{
+    for (commit->at = 0; commit->at < commit->count; commit->at++) {
+        if (place(commit->files[commit->at], commit->folders[commit->at]) != 0) return -1;
+        commit->named++;
     }
-    if (sync_folder(folder) == 0) return 0;
-    int os_error = errno;
-    (void)unlink(publish->path); /* a power cut could bring back anything: it has not appeared */
-    errno = os_error;
-    return -1;
+    return 0;
+}
+
+static int sync_folders(struct commit *commit)
+{
+    for (commit->at = 0; commit->at < commit->count; commit->at++) {
+        bool same = commit->at > 0 && strcmp(commit->folders[commit->at], commit->folders[commit->at - 1]) == 0;
+        if (!same && sync_folder(commit->folders[commit->at]) != 0) return -1;
+    }
+    return 0;
+}
+
+/* The files in their order, all or none. */
+static stoker_status commit_files(struct stk_publish *const *files, size_t count, stoker_error *err)
+{
+    struct commit commit = {.files = files, .count = count};
+    stoker_status status = STOKER_OK;
+    for (size_t i = 0; i < count && status == STOKER_OK; i++) {
+        commit.folders[i] = folder_of(files[i]->path);
+        if (!commit.folders[i])
+            status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to publish '%s'", files[i]->path);
+    }
+    if (status == STOKER_OK && (sync_files(&commit) != 0 || place_files(&commit) != 0 || sync_folders(&commit) != 0)) {
+        int os_error = errno;
+        /* What is not synced with its folder could be undone by a power cut: it has not appeared. */
+        for (size_t i = 0; i < commit.named; i++) (void)unlink(files[i]->path);
+        status = stk_fail_os(err, status_of(os_error), os_error, "cannot publish '%s'", files[commit.at]->path);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(commit.folders[i]);
+        stk_publish_abort(files[i]);
+    }
+    return status;
 }
 
 stoker_status stk_publish_commit(struct stk_publish *publish, stoker_error *err)
 {
     STK_ASSERT(publish->fd >= 0);
-    char *folder = folder_of(publish->path);
-    stoker_status status = STOKER_OK;
-    if (!folder)
-        status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to publish '%s'", publish->path);
-    else if (place(publish, folder) != 0)
-        status = stk_fail_os(err, status_of(errno), errno, "cannot publish '%s'", publish->path);
-    free(folder);
-    stk_publish_abort(publish);
-    return status;
+    return commit_files(&publish, 1, err);
+}
+
+stoker_status stk_publish_commit_pair(struct stk_publish *first, struct stk_publish *second, stoker_error *err)
+{
+    struct stk_publish *const files[] = {first, second};
+    STK_ASSERT(first->fd >= 0);
+    STK_ASSERT(second->fd >= 0);
+    return commit_files(files, 2, err);
 }
 
 void stk_publish_abort(struct stk_publish *publish)

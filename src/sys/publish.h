@@ -23,8 +23,13 @@ stoker_status stk_publish_begin(const char *path, struct stk_publish *out, stoke
 /* Writes all bytes at an offset; IO or NO_SPACE. */
 stoker_status stk_publish_write(struct stk_publish *publish, uint64_t offset, const void *data, size_t size,
                                 stoker_error *err);
+/* Begins to bring these bytes to the disk and does not wait, so that the commit waits less. Faults show up there. */
+void stk_publish_push(struct stk_publish *publish, uint64_t offset, uint64_t size);
 /* Syncs, renames, syncs the folder. On failure nothing has appeared and the temporary file is gone. */
 stoker_status stk_publish_commit(struct stk_publish *publish, stoker_error *err);
+/* Both, the second name after the first, so that who finds the second finds the first. On failure neither has appeared,
+ * what stood there before may be gone, and both temporary files are. */
+stoker_status stk_publish_commit_pair(struct stk_publish *first, struct stk_publish *second, stoker_error *err);
 void stk_publish_abort(struct stk_publish *publish); /* begun or not; after commit it does nothing */
 
 /* Folder with its parents. */

@@ -138,6 +138,45 @@ static void test_publish_appears_whole_or_not_at_all(void **state)
     appears_whole_or_not_at_all();
 }
 
+static void begin_pair(struct stk_publish *first, struct stk_publish *second)
+{
+    assert_int_equal(stk_publish_begin(in("one"), first, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_begin(in("two"), second, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_write(first, 0, "1", 1, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_write(second, 0, "2", 1, NULL), STOKER_OK);
+    stk_publish_push(first, 0, 1);
+}
+
+static void test_pairs_appear_together(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct stk_publish first, second;
+        stoker_error err = {0};
+        without_tmpfile = i == 1;
+        begin_pair(&first, &second);
+        assert_int_equal(stk_publish_commit_pair(&first, &second, &err), STOKER_OK);
+        assert_int_equal(first.fd, -1);
+        assert_int_equal(second.fd, -1);
+        expect_text("one", "1");
+        expect_text("two", "2");
+        assert_int_equal(unlink(in("one")), 0);
+        assert_int_equal(unlink(in("two")), 0);
+        for (int fault = 1; fault <= 3; fault++) { /* of one file, the other, the folder */
+            begin_pair(&first, &second);
+            fsync_fails_at = fault;
+            assert_int_equal(stk_publish_commit_pair(&first, &second, &err), STOKER_ERR_IO);
+            assert_int_equal(entries(), 0);
+        }
+        begin_pair(&first, &second);
+        assert_int_equal(mkdir(in("two"), 0700), 0);
+        assert_int_equal(stk_publish_commit_pair(&first, &second, &err), STOKER_ERR_IO);
+        assert_non_null(strstr(err.message, "two"));
+        assert_int_equal(entries(), 1);
+        assert_int_equal(rmdir(in("two")), 0);
+    }
+}
+
 static void test_publish_without_tmpfile(void **state)
 {
     (void)state;
@@ -361,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_publish_appears_whole_or_not_at_all),
         TEST(test_publish_without_tmpfile),
+        TEST(test_pairs_appear_together),
         TEST(test_publish_takes_the_mode_of_the_umask),
         TEST(test_publish_leaves_nothing_when_killed),
         TEST(test_fault_publish_failures_leave_what_was_there),

@@ -140,6 +140,7 @@ static stoker_status write_out(stoker_dataset_builder *builder, const void *data
     uint64_t end = builder->written + size;
     if (end > builder->file_end) builder->file_end = end;
     STK_TRY(stk_publish_write(&builder->bin, builder->written, data, size, err));
+    stk_publish_push(&builder->bin, builder->written, size); /* while the next megabyte is made */
     builder->written = end;
     return STOKER_OK;
 }

@@ -63,7 +63,9 @@ static stoker_status write_index(const stoker_dataset_builder *builder, struct s
     STK_TRY(write_list(idx, &builder->lengths, &at, err));
     STK_TRY(write_offsets(builder, idx, &at, err));
     STK_TRY(write_list(idx, &builder->documents, &at, err));
-    return write_list(idx, &builder->modes, &at, err); /* empty without modes */
+    STK_TRY(write_list(idx, &builder->modes, &at, err)); /* empty without modes */
+    stk_publish_push(idx, 0, at);
+    return STOKER_OK;
 }
 
 static stoker_status check_ended(const stoker_dataset_builder *builder, stoker_error *err)
@@ -136,23 +138,14 @@ static void aside_end(struct aside *aside, bool restore)
 static stoker_status publish_both(stoker_dataset_builder *builder, struct stk_publish *idx, stoker_error *err)
 {
     struct aside old_idx = {NULL, NULL}, old_bin = {NULL, NULL};
-    bool placed = false;
-    /* Both on the disk before any name changes; the syncs of the commits have little left to do. */
-    if (fsync(idx->fd) != 0 || fsync(builder->bin.fd) != 0)
+    /* The long wait for the disk comes before the instant in which neither the old files nor the new have the names. */
+    if (fsync(builder->bin.fd) != 0 || fsync(idx->fd) != 0)
         return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot sync '%s' and '%s'", builder->bin.path, idx->path);
-    char *bin_path = strdup(builder->bin.path);
-    if (!bin_path) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to publish '%s'", builder->bin.path);
-    stoker_status status = aside_begin(idx->path, &old_idx, err);
-    if (status == STOKER_OK) status = aside_begin(bin_path, &old_bin, err);
-    if (status == STOKER_OK) status = stk_publish_commit(&builder->bin, err);
-    if (status == STOKER_OK) {
-        placed = true;
-        status = stk_publish_commit(idx, err);
-    }
-    if (status < 0 && placed) (void)unlink(bin_path); /* data without an index are no dataset */
+    STK_TRY(aside_begin(idx->path, &old_idx, err));
+    stoker_status status = aside_begin(builder->bin.path, &old_bin, err);
+    if (status == STOKER_OK) status = stk_publish_commit_pair(&builder->bin, idx, err);
     aside_end(&old_bin, status < 0);
     aside_end(&old_idx, status < 0);
-    free(bin_path);
     return status;
 }
 

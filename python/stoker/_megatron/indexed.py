@@ -530,11 +530,19 @@ class IndexedDatasetBuilder:
 
     def add_item(self, tensor: Any, mode: int = 0) -> None:
         """Append one sequence (a tensor, an array or a list). It does not end a document."""
-        array, code = _array(tensor)
+        try:
+            return self._core.add_item(tensor, 0, mode)
+        except (TypeError, ValueError, BufferError):
+            array, code = _array(tensor)  # no contiguous array of one of the eight types; a real fault comes again
         self._core.add_item(array, code, mode)
 
     def add_document(self, tensor: Any, lengths: Any, modes: Any = None) -> None:
         """Append one document: all its elements, the lengths of its sequences, and their modes (None: zeros)."""
+        try:
+            if modes is None and type(lengths) is list:
+                return self._core.add_document(tensor, 0, lengths)
+        except (TypeError, ValueError, BufferError):
+            pass  # no contiguous array of one of the eight types; a real fault comes again
         array, code = _array(tensor)
         self._core.add_document(array, code, _lengths(lengths), _modes(modes) if self.multimodal else None)
 
