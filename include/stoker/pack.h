@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* ---------------------------------------------------------------------------------------------------------- schedules */
+/* -------------------------------------------------------------------------------------------------------- schedules */
 
 typedef enum stoker_pack_kind {
     STOKER_PACK_DP_BALANCED = 0, /**< Megatron-LM's "dp_balanced": packs filled in order */
@@ -97,7 +97,7 @@ STOKER_API uint32_t stoker_pack_ranks_needed(uint32_t length, uint32_t tokens_pe
 STOKER_API stoker_status stoker_pack_buckets(const uint32_t *lengths, size_t count, uint32_t tokens_per_rank,
                                              uint32_t *out_ends, size_t *out_count, stoker_error *err);
 
-/* ------------------------------------------------------------------------------------------------------------ rerouting */
+/* -------------------------------------------------------------------------------------------------------- rerouting */
 
 /** Who holds what before the exchange. Ids are numbered by data-parallel rank, then by local order. */
 typedef struct stoker_pack_owners {
@@ -146,7 +146,7 @@ STOKER_API stoker_status stoker_pack_route_make(const stoker_pack_schedule *sche
                                                 const stoker_pack_owners *owners, void *memory, size_t size,
                                                 stoker_pack_route *out_route, stoker_error *err);
 
-/* ------------------------------------------------------------------------------------------------ packed sequences */
+/* ------------------------------------------------------------------------------------------------- packed sequences */
 
 /** cu_seqlens: `count` + 1 prefix sums of lengths, and the largest length (0 if there is none).
  *

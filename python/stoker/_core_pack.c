@@ -161,7 +161,7 @@ static PyObject *pack_offsets(PyObject *self, PyObject *args)
     return result;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- routes */
+/* ----------------------------------------------------------------------------------------------------------- routes */
 
 /* A schedule that came from Python: one span a cell. */
 struct groups {
@@ -306,7 +306,7 @@ static PyObject *pack_route(PyObject *self, PyObject *args, PyObject *kwargs)
     return result;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- arrays */
+/* ----------------------------------------------------------------------------------------------------------- arrays */
 
 static PyObject *bytes_of(const void *data, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entry to the packing schedulers: checks what came from outside once, fills in defaults, measures and cuts the caller's
- * memory, and hands on to the scheduler. See pack.h for the files.
+ * Entry to the packing schedulers: checks what came from outside once, fills in defaults, measures and cuts the
+ * caller's memory, and hands on to the scheduler. See pack.h for the files.
  */
 #include "sched/pack.h"
 

@@ -22,8 +22,8 @@
 
 #include "base/limits.h"
 
-/* A block that is cut from the front. With base NULL nothing is handed out and only `used` grows: the function that cuts
- * a block also measures it, so the two cannot differ. */
+/* A block that is cut from the front. With base NULL nothing is handed out and only `used` grows: the function that
+ * cuts a block also measures it, so the two cannot differ. */
 struct stk_pack_memory {
     unsigned char *base;
     size_t used;

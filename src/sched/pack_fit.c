@@ -5,8 +5,9 @@
  * A sample of L tokens costs L * L + linear * L, so that one number stands for attention and for the rest; the caller
  * may give `linear`, otherwise it makes both parts equal over the batch. The time of a schedule is taken to be
  *     sum over micro-batches of the largest cost of a pack in it,
- * which is the least possible, (sum of all costs) / data ranks, when all packs of each micro-batch cost the same. Levelling all
- * packs of the batch is not the aim: a pack that holds one long sample is cheap company for other expensive packs.
+ * which is the least possible, (sum of all costs) / data ranks, when all packs of each micro-batch cost the same.
+ * Levelling all packs of the batch is not the aim: a pack that holds one long sample is cheap company for other
+ * expensive packs.
  *
  * How: the number of packs is fixed first. Then several constructions are tried on it, and the one of the least time is
  * taken; each is good where another is not (fit_levels: the budget is loose; fit_groups: costs differ much; spread and
@@ -192,8 +193,8 @@ static uint32_t heap_pop(struct heap *heap)
     return result;
 }
 
-/* The longest sample first, always on the lightest pack with room. False if one does not fit anywhere. Lengths only fall,
- * so a pack that is too full for one sample rests until a sample is short enough for it. */
+/* The longest sample first, always on the lightest pack with room. False if one does not fit anywhere. Lengths only
+ * fall, so a pack that is too full for one sample rests until a sample is short enough for it. */
 static bool fit_levels(struct fit *f)
 {
     struct heap open = {.fit = f, .packs = f->heap}, full = {.fit = f, .packs = f->scratch, .by_room = true};
@@ -245,8 +246,8 @@ static uint32_t skip_longer(const struct fit *f, uint32_t at, uint32_t end, uint
     return at;
 }
 
-/* Fills the packs [first, first + data ranks) from what is left, the longest first, each sample on the lightest pack that
- * takes it, and keeps at least `later` samples. Returns the number kept. A walk over all that is left for every
+/* Fills the packs [first, first + data ranks) from what is left, the longest first, each sample on the lightest pack
+ * that takes it, and keeps at least `later` samples. Returns the number kept. A walk over all that is left for every
  * micro-batch took most of the time: samples that no pack takes are skipped in one step. */
 static uint32_t fill_microbatch(struct fit *f, uint32_t left_count, uint32_t first, uint64_t cap, uint32_t later)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Best fit against DP-balanced, against what no schedule can be below, and against the optimum of small cases by search.
+ * Best fit against DP-balanced, against what no schedule can be below, and against the optimum of small cases.
  */
 #include "sched/pack.h"
 
@@ -121,8 +121,8 @@ static void test_best_fit_is_better_than_dp_balanced(void **state)
     }
 }
 
-/* The fewest packs and, on as many, the least time, by trying everything: packs are filled in order of their first sample,
- * so that each partition is seen once. */
+/* The fewest packs and, on as many, the least time, by trying everything: packs are filled in order of their first
+ * sample, so that each partition is seen once. */
 struct search {
     uint32_t count, data, budget;
     uint64_t linear, tokens[8], loads[8];
@@ -224,7 +224,7 @@ static void test_a_sample_over_the_budget_is_alone(void **state)
 static void test_the_cost_of_a_token_decides(void **state)
 {
     (void)state;
-    /* Two ranks, one micro-batch: by L * L one long sample weighs as much as all others, by L the lengths are halved. */
+    /* Two ranks, one micro-batch: by L * L one long sample weighs as much as all others, by L they are halved. */
     static const uint32_t some[] = {60, 20, 20, 20, 20, 20, 20, 20, 20};
     stoker_pack_options options = STOKER_PACK_OPTIONS_INIT;
     options.tokens_per_rank = 1000;

@@ -112,22 +112,23 @@ stoker_status stoker_pack_buckets(const uint32_t *lengths, size_t count, uint32_
     return STOKER_OK;
 }
 
-static double load_max(const struct hybrid *h, const struct group *less, double by)
+/* Largest and least load of any rank; group `less` (NONE: none) counts as lighter by `by`. */
+static double load_max(const struct hybrid *h, uint32_t less, double by)
 {
     double result = h->ranks_used < h->ranks ? 0.0 : -1.0;
-    for (const struct group *g = h->groups; g < h->groups + h->group_count; g++) {
-        double load = g == less ? g->load - by : g->load;
+    for (uint32_t g = 0; g < h->group_count; g++) {
+        double load = g == less ? h->groups[g].load - by : h->groups[g].load;
         if (load > result) result = load;
     }
     return result;
 }
 
-static double load_min(const struct hybrid *h, const struct group *less, double by)
+static double load_min(const struct hybrid *h, uint32_t less, double by)
 {
     if (h->ranks_used < h->ranks) return 0.0;
     double result = -1.0;
-    for (const struct group *g = h->groups; g < h->groups + h->group_count; g++) {
-        double load = g == less ? g->load - by : g->load;
+    for (uint32_t g = 0; g < h->group_count; g++) {
+        double load = g == less ? h->groups[g].load - by : h->groups[g].load;
         if (result < 0.0 || load < result) result = load;
     }
     return result;
@@ -185,8 +186,8 @@ static void fill(struct hybrid *h)
         while (h->lead < h->bucket_count && h->cursors[h->lead] == h->ends[h->lead]) h->lead++;
         check |= size < first_size;
         if (!check || h->lead == h->bucket_count) continue;
-        double most = load_max(h, NULL, 0.0);
-        if (most - load_min(h, NULL, 0.0) <= SLACK * most) return;
+        double most = load_max(h, NONE, 0.0);
+        if (most - load_min(h, NONE, 0.0) <= SLACK * most) return;
     }
 }
 
@@ -194,14 +195,15 @@ static void fill(struct hybrid *h)
 static void trim(struct hybrid *h)
 {
     for (;;) {
-        double most = load_max(h, NULL, 0.0), least = load_min(h, NULL, 0.0);
+        double most = load_max(h, NONE, 0.0), least = load_min(h, NONE, 0.0);
         if (most - least <= SLACK * most || least == 0.0) return;
-        struct group *worst = h->groups;
-        while (worst->load < most) worst++;
+        uint32_t at = 0;
+        while (h->groups[at].load < most) at++;
+        struct group *worst = &h->groups[at];
         if (worst->count <= 1) return;
         uint32_t sample = worst->last;
         double by = work_of(h, sample);
-        if (!(load_max(h, worst, by) - load_min(h, worst, by) < most - least)) return;
+        if (!(load_max(h, at, by) - load_min(h, at, by) < most - least)) return;
         worst->last = h->before[sample];
         worst->count--;
         worst->load -= by;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packs by room: see pack_room.h. Only the bucket that `length` itself falls into can hold packs that are too full, so at
- * most two lists are walked.
+ * Packs by room: see pack_room.h. Only the bucket that `length` itself falls into can hold packs that are too full, so
+ * at most two lists are walked.
  */
 #include "sched/pack_room.h"
 

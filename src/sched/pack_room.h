@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Packs indexed by the room that is left in them: the pack that a sample fits most tightly is found without looking at
- * the others. Room is cut into at most STK_ROOM_BUCKETS ranges; a range is a list, and a bitmap of two levels says which
- * lists hold anything. A sorted array would shift half of itself for every sample, a search tree is three times the
- * code.
+ * the others. Room is cut into at most STK_ROOM_BUCKETS ranges; a range is a list, and a bitmap of two levels says
+ * which lists hold anything. A sorted array would shift half of itself for every sample, a search tree is three times
+ * the code.
  *
  * Pure: fixed memory from the caller. Ties by the lower pack.
  */

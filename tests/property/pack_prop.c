@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Laws of packing: no sample is lost or doubled, the budget is exceeded by single samples only, micro-batches are whole,
- * the same input gives the same schedule; best fit is never behind DP-balanced; what one rank sends is what the other
- * expects; slices of a context-parallel group are a partition.
+ * Laws of packing: no sample is lost or doubled, the budget is exceeded by single samples only, micro-batches are
+ * whole, the same input gives the same schedule; best fit is never behind DP-balanced; what one rank sends is what the
+ * other expects; slices of a context-parallel group are a partition.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -142,7 +142,8 @@ def local(values, padded, ranks, rank):
     """Slice of a context-parallel rank, sequence by sequence."""
     result = []
     for start, end in zip(padded, padded[1:]):
-        chunks = list(torch.tensor(values[start:end]).chunk(2 * ranks)) if ranks > 1 else [torch.tensor(values[start:end])]
+        row = torch.tensor(values[start:end])
+        chunks = list(row.chunk(2 * ranks)) if ranks > 1 else [row]
         result += chunks[rank].tolist() + (chunks[2 * ranks - 1 - rank].tolist() if ranks > 1 else [])
     return result
 
@@ -239,7 +240,8 @@ def run_layouts():
     def lengths_above_2_to_24_reach_the_middle_exactly():
         borders = torch.tensor([0, 2**24 + 1, 2**24 + 2, 2**31 - 1], dtype=torch.int32)
         ends = groups.rank(pg.pp) in (0, 3)
-        packs = [dict(cu_seqlens=borders, cu_seqlens_padded=borders, max_seqlen=torch.tensor(2**24 + 1))] if ends else None
+        pack = dict(cu_seqlens=borders, cu_seqlens_padded=borders, max_seqlen=torch.tensor(2**24 + 1))
+        packs = [pack] if ends else None
         head = [0, 1, 2**31 - 1, 2**61 + 1] if ends else [0, 0, 0, 0]
         metadata, head = entry._share_in_pipeline(packs, head, None, pg.pp, torch.device("cpu"))
         assert head == [0, 1, 2**31 - 1, 2**61 + 1]

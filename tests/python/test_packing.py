@@ -191,8 +191,8 @@ def test_sequence_numbers_agree_with_the_reference(case):
 def test_fields_of_the_parameters():
     names = [
         "qkv_format", "cu_seqlens_q", "cu_seqlens_kv", "cu_seqlens_q_padded", "cu_seqlens_kv_padded", "max_seqlen_q",
-        "max_seqlen_kv", "local_cp_size", "cp_group", "total_tokens", "seq_idx", "tokens_per_sample", "pad_between_seqs",
-        "cp_scatter_cache",
+        "max_seqlen_kv", "local_cp_size", "cp_group", "total_tokens", "seq_idx", "tokens_per_sample",
+        "pad_between_seqs", "cp_scatter_cache",
     ]  # fmt: skip
     assert list(vars(packing.PackedSeqParams())) == names
     assert set(vars(packing.PackedSeqParams()).values()) == {None}
@@ -319,7 +319,8 @@ def test_bad_iterators_are_refused():
 def documents(count=400, seed=1):
     rnd = random.Random(seed)
     return [
-        [1000 * i + k for k in range(rnd.choice([0, 1, 2, 5, 30, 80, 200, 700]) + rnd.randrange(9))] for i in range(count)
+        [1000 * i + k for k in range(rnd.choice([0, 1, 2, 5, 30, 80, 200, 700]) + rnd.randrange(9))]
+        for i in range(count)
     ]
 
 

@@ -101,12 +101,15 @@ def _take(data_iterator, keys, ranks: int, rank: int):
     missing = sorted((set(METADATA_KEYS) | keys) - set(batch))
     if missing:
         raise CallerError(
-            f"a micro-batch has no {', '.join(missing)}, which this pipeline stage needs; it has {', '.join(sorted(batch))}"
+            f"a micro-batch has no {', '.join(missing)}, which this pipeline stage needs; it has "
+            + ", ".join(sorted(batch))
         )
     padded, plain = batch["cu_seqlens_padded"], batch["cu_seqlens"]
     for name, borders in (("cu_seqlens_padded", padded), ("cu_seqlens", plain)):
         if borders.dtype != torch.int32 or borders.shape != padded.shape or borders.dim() != 1:
-            raise CallerError(f"{name} is {borders.dtype} {tuple(borders.shape)}, expected torch.int32 of one dimension")
+            raise CallerError(
+                f"{name} is {borders.dtype} {tuple(borders.shape)}, expected torch.int32 of one dimension"
+            )
     total = int(padded[-1])
     places = slice_places(padded, ranks, rank) if ranks > 1 else None
     head = [0, padded.numel(), total, int(batch["max_seqlen"])]

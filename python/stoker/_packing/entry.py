@@ -107,7 +107,9 @@ def _fetch(scheduler, data_iterator, num_microbatches: int) -> list[dict[str, to
     for number, sample in enumerate(samples):
         missing = [key for key in scheduler.get_required_sample_keys() if key not in sample]
         if missing:
-            raise CallerError(f"sub-sample {number} has no {', '.join(missing)}, which {type(scheduler).__name__} needs")
+            raise CallerError(
+                f"sub-sample {number} has no {', '.join(missing)}, which {type(scheduler).__name__} needs"
+            )
     return samples
 
 

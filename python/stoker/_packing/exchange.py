@@ -155,7 +155,8 @@ def reroute(samples, gathered: Gathered, id_groups, dp_group, dp_cp_group, devic
     blocks, sent_bytes, received_bytes = [], [], []
     for peer, ids in enumerate(sends):
         chosen = [samples[one - first] for one in ids] if peer != me else []
-        block = groups.block_of([torch.cat([s[f.key] for s in chosen]) for f in gathered.forms] if chosen else [], device)
+        joined = [torch.cat([sample[form.key] for sample in chosen]) for form in gathered.forms] if chosen else []
+        block = groups.block_of(joined, device)
         blocks.append(block)
         sent_bytes.append(block.numel())
         received_bytes.append(sum(groups.aligned(p.bytes) for p in parts(receives[peer])) if peer != me else 0)

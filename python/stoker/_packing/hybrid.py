@@ -14,9 +14,9 @@ _NOT_MOVED = ("cu_seqlens", "batch_idx", "max_seqlen")
 class HybridCPDataLoaderWrapper:
     """Wraps an iterator over batches of packed samples (lists of dicts with ``cu_seqlens``).
 
-    Each ``next()`` returns ``({id: sample}, id_groups)``: the sub-samples that the schedule gives this rank, and the ids
-    of every rank in every micro-batch. Where ``data_iterator`` is None, on tensor-parallel ranks but the first, it is
-    ``(None, None)``.
+    Each ``next()`` returns ``({id: sample}, id_groups)``: the sub-samples that the schedule gives this rank, and the
+    ids of every rank in every micro-batch. Where ``data_iterator`` is None, on tensor-parallel ranks but the first, it
+    is ``(None, None)``.
     """
 
     def __init__(self, data_iterator, config, pg_collection=None) -> None:

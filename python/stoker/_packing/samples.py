@@ -74,8 +74,8 @@ def unpack_batch(batch) -> list[dict[str, torch.Tensor]]:
 
 
 def _pieces(sample, number: int) -> list[dict[str, torch.Tensor]]:
-    """Sub-samples of a packed sample. One that is padded between sequences is cut at ``cu_seqlens_padded``: that is where
-    they lie, and ``cu_seqlens`` tells their own lengths."""
+    """Sub-samples of a packed sample. One that is padded between sequences is cut at ``cu_seqlens_padded``: that is
+    where they lie, and ``cu_seqlens`` tells their own lengths."""
     originals = _row(sample["cu_seqlens"], "cu_seqlens", number).diff().tolist()
     if "cu_seqlens_padded" in sample:
         sample = {**sample, "cu_seqlens": sample["cu_seqlens_padded"]}

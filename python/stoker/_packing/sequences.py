@@ -39,12 +39,12 @@ class PackedSequences:
     token ids, of which n make n - 1 pairs of token and label, or a dict with ``tokens``, ``labels``, ``loss_mask`` and
     ``position_ids`` of one length. Longer documents are split (``long="split"``) or refused (``long="error"``).
 
-    Each item is a dict: those four keys, ``cu_seqlens``, ``cu_seqlens_padded``, ``max_seqlen``, and ``pieces``, a list of
-    (document, offset, length) that says what lies where. ``get_batch_on_this_rank_for_sequence_packing`` takes it.
+    Each item is a dict: those four keys, ``cu_seqlens``, ``cu_seqlens_padded``, ``max_seqlen``, and ``pieces``, a list
+    of (document, offset, length) that says what lies where. ``get_batch_on_this_rank_for_sequence_packing`` takes it.
 
-    ``state_dict()`` between two items holds the position and the buffer: as keys for a map-style source, with the tokens
-    otherwise. ``load_state_dict()`` restores a source that has a ``load_state_dict`` of its own through that; any other
-    iterable is started anew and skipped forward.
+    ``state_dict()`` between two items holds the position and the buffer: as keys for a map-style source, with the
+    tokens otherwise. ``load_state_dict()`` restores a source that has a ``load_state_dict`` of its own through that;
+    any other iterable is started anew and skipped forward.
 
     >>> packs = PackedSequences([[1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]], max_tokens=4)
     >>> [pack["pieces"] for pack in packs]
@@ -118,21 +118,21 @@ class PackedSequences:
         for name in _OPTIONS:
             if state[name] != getattr(self, name):
                 raise CallerError(
-                    f"the state was saved with {name}={state[name]!r}, this one has {getattr(self, name)!r}: packs would "
-                    "differ",
+                    f"the state was saved with {name}={state[name]!r}, this one has {getattr(self, name)!r}: packs "
+                    "would differ",
                     status="MISMATCH",
                 )
         if state["mapped"] != self._mapped:
             raise CallerError(
-                f"the state is of {'a map-style source' if state['mapped'] else 'an iterable'}, this source is the other",
+                f"the state is of {'a map-style source' if state['mapped'] else 'an iterable'}, this source is none",
                 status="MISMATCH",
             )
         if state["source"] is not None:
             self._source.load_state_dict(state["source"])
         elif not self._mapped and self._taken > 0 and iter(self._source) is self._source:
             raise CallerError(
-                f"{self._taken} documents were taken from this iterator already, and it cannot be rewound: load the state "
-                "into a new one",
+                f"{self._taken} documents were taken from this iterator already, and it cannot be rewound: load the "
+                "state into a new one",
                 status="WRONG_STATE",
             )
         self._documents = None
