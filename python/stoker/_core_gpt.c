@@ -14,7 +14,7 @@
 
 #include "_core_tokens.h"
 
-enum { MEMBERS = 7, RESTING_MAX = 8, ALIGNMENT = 64, PARTS_FIRST = 64 };
+enum { MEMBERS = 7, RESTING_MAX = 8, ALIGNMENT = 64 };
 
 enum member { TOKENS, LABELS, ATTENTION_MASK, LOSS_MASK, POSITION_IDS, CU_SEQLENS, MAX_SEQLEN };
 
@@ -40,6 +40,7 @@ struct gpt_object {
 
 struct block_object {
     PyObject_HEAD struct gpt_object *owner;
+    PyObject *base; /* of a part: the block that it belongs to; else NULL */
     void *data;
     size_t size;
 };
@@ -226,43 +227,7 @@ static PyObject *gpt_text(PyObject *object, PyObject *args)
 {
     struct gpt_object *self = (struct gpt_object *)object;
     unsigned long long index;
-    if (!PyArg_ParseTuple(args, "K", &index)) {
-        return NULL;
-    }
-    stoker_gpt_text text = {.part_max = PARTS_FIRST};
-    stoker_error err = {0};
-    PyObject *result = NULL;
-    for (;;) {
-        text.text = PyMem_Malloc((size_t)(self->length + 1) * sizeof *text.text);
-        text.documents = PyMem_Malloc((size_t)text.part_max * sizeof *text.documents);
-        text.lengths = PyMem_Malloc((size_t)text.part_max * sizeof *text.lengths);
-        if (text.text == NULL || text.documents == NULL || text.lengths == NULL) {
-            PyErr_NoMemory();
-            break;
-        }
-        stoker_status status;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_gpt_dataset_text(self->gpt, index, &text, &err);
-        Py_END_ALLOW_THREADS
-        if (status < 0) {
-            core_raise(status, &err, NULL, 0);
-            break;
-        }
-        if (text.parts <= text.part_max) {
-            Py_ssize_t parts = (Py_ssize_t)(text.parts * sizeof *text.lengths);
-            result = Py_BuildValue("(y#y#y#)", text.text, (Py_ssize_t)(text.count * sizeof *text.text), text.documents,
-                                   parts, text.lengths, parts);
-            break;
-        }
-        PyMem_Free(text.text);
-        PyMem_Free(text.documents);
-        PyMem_Free(text.lengths);
-        text.part_max = text.parts;
-    }
-    PyMem_Free(text.text);
-    PyMem_Free(text.documents);
-    PyMem_Free(text.lengths);
-    return result;
+    return PyArg_ParseTuple(args, "K", &index) ? core_gpt_text(self->gpt, self->length, index) : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ items */
@@ -435,6 +400,39 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
     return (PyObject *)block;
 }
 
+/* A buffer of exactly its size for each member: cutting one at an offset costs PyTorch half as much again. */
+static PyObject *gpt_parts(PyObject *object, PyObject *index_object)
+{
+    struct gpt_object *self = (struct gpt_object *)object;
+    struct block_object *block = (struct block_object *)gpt_item(object, index_object);
+    Py_ssize_t count = 0, at = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        count += self->wanted[i] != 0;
+    }
+    if (block != NULL && block->size != self->size) {
+        PyErr_SetString(PyExc_RuntimeError, "set_form() was called while an item was made");
+        Py_CLEAR(block);
+    }
+    PyObject *parts = block != NULL ? PyTuple_New(count) : NULL;
+    for (int i = 0; parts != NULL && i < MEMBERS; i++) {
+        if (!self->wanted[i]) {
+            continue;
+        }
+        struct block_object *part =
+            (struct block_object *)((allocfunc)PyType_GetSlot(block_type, Py_tp_alloc))(block_type, 0);
+        if (part == NULL) {
+            Py_CLEAR(parts);
+            break;
+        }
+        part->base = Py_NewRef((PyObject *)block);
+        part->data = (char *)block->data + self->offset[i];
+        part->size = (size_t)member_count(self, i) * members[i].item_bytes;
+        PyTuple_SetItem(parts, at++, (PyObject *)part);
+    }
+    Py_XDECREF((PyObject *)block);
+    return parts;
+}
+
 /* Fills `buffers` and `at` with the wanted members of `out`, for `count` items. -1 with an exception set. */
 static int take_places(const struct gpt_object *self, PyObject *out, size_t count, Py_buffer buffers[MEMBERS],
                        void *at[MEMBERS])
@@ -521,7 +519,10 @@ static void block_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     struct block_object *block = (struct block_object *)self;
     struct gpt_object *owner = block->owner;
-    if (owner != NULL && block->data != NULL && owner->size == block->size && owner->resting_count < RESTING_MAX) {
+    if (block->base != NULL) {
+        Py_DECREF(block->base);
+    } else if (owner != NULL && block->data != NULL && owner->size == block->size &&
+               owner->resting_count < RESTING_MAX) {
         owner->resting[owner->resting_count++] = block->data;
     } else {
         free(block->data);
@@ -542,6 +543,7 @@ static PyMethodDef gpt_methods[] = {
     {"layout", gpt_layout, METH_NOARGS, "layout() -> dict\n\nname -> (offset in an item's block, dtype text, shape)."},
     {"item", gpt_item, METH_O,
      "item(index) -> ItemBlock\n\nNone: the padding item. Negative numbers count from the end."},
+    {"parts", gpt_parts, METH_O, "parts(index) -> tuple\n\nAs item(), a buffer for each member of layout()."},
     {"batch", gpt_batch, METH_VARARGS, "batch(indices, out) -> None\n\nFill writable buffers, name -> buffer."},
     {NULL, NULL, 0, NULL},
 };

@@ -30,6 +30,9 @@ PyObject *core_index_array(PyObject *owner, const stoker_index_array *array);
  * exception set. */
 int64_t *core_int64_array(PyObject *sequence, size_t *out_count);
 
+/* (text, sequence numbers, lengths of the parts) of a sample, as bytes of int64. */
+PyObject *core_gpt_text(stoker_gpt_dataset *gpt, uint64_t length, uint64_t index);
+
 /* The handles behind the objects, or NULL with an exception set. Borrowed. */
 stoker_gpt_dataset *core_gpt_handle(PyObject *object);
 stoker_blend_index *core_blend_handle(PyObject *object);

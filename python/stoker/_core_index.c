@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What datasets and blends of token files share in Python: arguments of caches, views of index arrays (IndexView), and
- * arrays of integers from Python.
+ * What datasets and blends of token files share in Python: arguments of caches, views of index arrays (IndexView), arrays
+ * of integers from Python, and texts of samples.
  */
 #include "_core_gpt.h"
 
 #include <string.h>
+
+enum { PARTS_FIRST = 64 }; /* documents of a sample that there is room for at once */
 
 struct array_object {
     PyObject_HEAD PyObject *owner;
     const void *data;
     Py_ssize_t size;
 };
-
 
 static PyTypeObject *array_type;
 
@@ -151,6 +152,44 @@ int64_t *core_int64_array(PyObject *sequence, size_t *out_count)
     }
     *out_count = (size_t)count;
     return values;
+}
+
+PyObject *core_gpt_text(stoker_gpt_dataset *gpt, uint64_t length, uint64_t index)
+{
+    stoker_gpt_text text = {.part_max = PARTS_FIRST};
+    stoker_error err = {0};
+    PyObject *result = NULL;
+    for (;;) {
+        text.text = PyMem_Malloc((size_t)(length + 1) * sizeof *text.text);
+        text.documents = PyMem_Malloc((size_t)text.part_max * sizeof *text.documents);
+        text.lengths = PyMem_Malloc((size_t)text.part_max * sizeof *text.lengths);
+        if (text.text == NULL || text.documents == NULL || text.lengths == NULL) {
+            PyErr_NoMemory();
+            break;
+        }
+        stoker_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_gpt_dataset_text(gpt, index, &text, &err);
+        Py_END_ALLOW_THREADS
+        if (status < 0) {
+            core_raise(status, &err, NULL, 0);
+            break;
+        }
+        if (text.parts <= text.part_max) {
+            Py_ssize_t parts = (Py_ssize_t)(text.parts * sizeof *text.lengths);
+            result = Py_BuildValue("(y#y#y#)", text.text, (Py_ssize_t)(text.count * sizeof *text.text), text.documents,
+                                   parts, text.lengths, parts);
+            break;
+        }
+        PyMem_Free(text.text);
+        PyMem_Free(text.documents);
+        PyMem_Free(text.lengths);
+        text.part_max = text.parts;
+    }
+    PyMem_Free(text.text);
+    PyMem_Free(text.documents);
+    PyMem_Free(text.lengths);
+    return result;
 }
 
 int core_index_init(PyObject *module)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Items and batches of GPT datasets: asked of the C library in one call, cut into members here.
+"""Items and batches of GPT datasets: asked of the C library in one call, made tensors here.
 
 Where a subclass brings a text of its own (``_query_document_sample_shuffle_indices``), the item is made of it by NumPy,
 with the same rules.
@@ -95,11 +95,11 @@ def maker(dataset: Any) -> Callable[[int | None], dict[str, Any]]:
         return lambda idx: _from_own_text(dataset, idx)
     core = dataset._core_dataset()
     constants = {name: tensors.to_tensor(value) for name, value in _constants(dataset.config).items()}
-    fetch, cut = core.item, tensors.cutter(core.layout(), constants, order_of(dataset.config))
+    fetch, join = core.parts, tensors.joiner(core.layout(), constants, order_of(dataset.config))
 
     def make(idx: int | None) -> dict[str, Any]:
         try:
-            return cut(fetch(idx))
+            return join(fetch(idx))
         except errors.StokerError as error:
             raise failures.of_item(error, dataset._name()) from None
 

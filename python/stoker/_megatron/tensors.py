@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Items and batches as views of one buffer: torch tensors where PyTorch is installed, else NumPy arrays.
 
-The C library fills one block; what happens here, for each item, is only the cutting, so it is done in as few calls as
-possible.
+The C library fills one block and lends its parts; what happens here, for each item, is one call for each part.
 """
 
 from __future__ import annotations
@@ -14,10 +13,13 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Layout", "allocate", "cutter", "plain", "to_tensor", "torch_or_none"]
+__all__ = ["Layout", "allocate", "joiner", "plain", "to_tensor", "torch_or_none"]
 
 #: name -> (offset, NumPy's dtype text, shape)
 Layout = Mapping[str, "tuple[int, str, tuple[int, ...]]"]
+
+#: Members that differ from item to item where nothing is reset.
+_USUAL = ("tokens", "labels", "loss_mask")
 
 #: Members of a block begin on a boundary of so many bytes.
 _ALIGNMENT = 256
@@ -46,32 +48,59 @@ def to_tensor(array: numpy.ndarray) -> Any:
     return array if torch is None else torch.from_numpy(array)
 
 
-def cutter(layout: Layout, constants: Mapping[str, Any], order: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
-    """A function from a buffer of this layout to an item: its members in ``order``, those of ``constants`` shared."""
+def joiner(layout: Layout, constants: Mapping[str, Any], order: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
+    """A function from the parts of an item (buffers in the order of ``layout``) to its dict in ``order``; members in
+    ``constants`` are shared by all items."""
     torch = torch_or_none()
-    flat = tuple((name, offset, numpy.dtype(text), math.prod(shape)) for name, (offset, text, shape) in layout.items())
-    shaped = {name: shape for name, (_, _, shape) in layout.items() if len(shape) != 1}
     if torch is None:
         view: Callable[..., Any] = numpy.frombuffer
-        members = tuple((name, offset, dtype, count) for name, offset, dtype, count in flat)
+        types = [numpy.dtype(text) for _, text, _ in layout.values()]
     else:
         view = torch.frombuffer
-        members = tuple((name, offset, _torch_dtype(layout[name][1]), count) for name, offset, _, count in flat)
+        types = [_torch_dtype(text) for _, text, _ in layout.values()]
+    if tuple(layout) == _USUAL and len(order) == len(_USUAL) + len(constants):
+        return _usual_joiner(view, types, constants)
+    members = list(zip(layout, types, [shape for _, _, shape in layout.values()], strict=True))
 
-    def cut(buffer: Any) -> dict[str, Any]:
-        return {name: view(buffer, dtype=dtype, count=count, offset=offset) for name, offset, dtype, count in members}
-
-    if not constants and not shaped and tuple(layout) == order:
-        return cut
-
-    def cut_and_complete(buffer: Any) -> dict[str, Any]:
-        made = cut(buffer)
-        for name, shape in shaped.items():
-            made[name] = made[name].reshape(shape)
-        made.update(constants)
+    def join(parts: Any) -> dict[str, Any]:
+        made = dict(constants)
+        for (name, dtype, shape), part in zip(members, parts, strict=True):
+            value = view(part, dtype=dtype)
+            made[name] = value if len(shape) == 1 else value.reshape(shape)
         return {name: made[name] for name in order}
 
-    return cut_and_complete
+    return join
+
+
+def _usual_joiner(view: Callable[..., Any], types: list[Any], constants: Mapping[str, Any]) -> Callable[..., Any]:
+    """For items of which only tokens, labels and loss mask differ, as most trainings have them."""
+    integer, _, real = types
+    ids = constants["position_ids"]
+    if "attention_mask" not in constants:
+
+        def join(parts: Any) -> dict[str, Any]:
+            tokens, labels, mask = parts
+            return {
+                "tokens": view(tokens, dtype=integer),
+                "labels": view(labels, dtype=integer),
+                "loss_mask": view(mask, dtype=real),
+                "position_ids": ids,
+            }
+
+        return join
+    hidden = constants["attention_mask"]
+
+    def join_masked(parts: Any) -> dict[str, Any]:
+        tokens, labels, mask = parts
+        return {
+            "tokens": view(tokens, dtype=integer),
+            "labels": view(labels, dtype=integer),
+            "attention_mask": hidden,
+            "loss_mask": view(mask, dtype=real),
+            "position_ids": ids,
+        }
+
+    return join_masked
 
 
 def _aligned(size: int) -> int:
