@@ -14,6 +14,11 @@ def blob(magic, body, version=1, size=None):
     return struct.pack("<IIQ", magic, version, 16 + len(body) if size is None else size) + body
 
 
+def images(paths, width=16, height=8, dtype=1, resize=0, partial=0, background=(0, 0, 0), alpha=0):
+    form = struct.pack("<8I", width, height, dtype, 0, resize, 1, 0, alpha) + bytes(background) + b"\0"
+    return form + struct.pack("<2I6fI", partial, 0, 0, 0, 0, 0, 0, 0, 0) + media(paths)[72:]
+
+
 def media(paths, frames=4, width=16, height=8, dtype=1, layout=0, mean=(0, 0, 0), std=(0, 0, 0), damaged=0.0, count=None,
           offsets=None, text=None):
     text = b"".join(path + b"\0" for path in paths) if text is None else text
@@ -31,7 +36,7 @@ def process(arguments, environment, cwd=b"", samples=7, counts=None):
     return struct.pack("<QII", samples, *(counts or (len(arguments), len(environment)))) + texts
 
 
-MEDIA, PROCESS = 0x564B5453, 0x504B5453
+MEDIA, IMAGES, PROCESS = 0x564B5453, 0x494B5453, 0x504B5453
 PATHS = [b"/a.mp4", b"/data/b.webm", b"/c \xc3\xa9.mkv"]
 INPUTS = {
     "valid_media_three": blob(MEDIA, media(PATHS)),
@@ -53,6 +58,12 @@ INPUTS = {
     "bad_media_empty_path": blob(MEDIA, media([b""])),
     "bad_media_rest": blob(MEDIA, media(PATHS[:1], text=b"/a.mp4\0/b.mp4\0")),
     "bad_media_long_path": blob(MEDIA, media([b"/" + b"x" * 4095])),
+    "valid_images": blob(IMAGES, images(PATHS)),
+    "valid_images_marked": blob(IMAGES, images(PATHS[:1], dtype=3, resize=1, partial=2, alpha=1, background=(1, 2, 3))),
+    "bad_images_kept": blob(IMAGES, images(PATHS, width=0, height=0, resize=2)),
+    "bad_images_background": blob(IMAGES, images(PATHS, background=(1, 2, 3))),
+    "bad_images_size": blob(IMAGES, images(PATHS, width=0)),
+    "bad_images_version": blob(IMAGES, images(PATHS), version=2),
     "valid_process": blob(PROCESS, process([b"/usr/bin/python3", b"-m", b"x", b""], [b"A=1", b"B="], b"/tmp")),
     "valid_process_least": blob(PROCESS, process([b"a"], [])),
     "bad_process_no_argument": blob(PROCESS, process([], [b"A=1"])),
