@@ -39,7 +39,9 @@ stoker_status stk_remote_bin(const char *url, const stoker_dataset_options *opti
     uint64_t block_bytes = options->block_bytes ? options->block_bytes : BLOCK_BYTES_DEFAULT;
     uint64_t kept;
     if (__builtin_mul_overflow(block_bytes, (uint64_t)BLOCKS_KEPT, &kept)) kept = UINT64_MAX;
-    return stk_range_open_blocks(range, block_bytes, kept, out_range, err);
+    stoker_status status = stk_range_open_blocks(range, block_bytes, kept, out_range, err);
+    if (status < 0) stk_range_close(range); /* it is taken by success only */
+    return status;
 }
 
 /* Does the copy hold what the object holds between `from` and `to`? */
