@@ -24,7 +24,7 @@ typedef struct stoker_text_encoder stoker_text_encoder;
 typedef enum stoker_text_rule {
     STOKER_TEXT_WHOLE = 0,  /**< each text is one piece */
     STOKER_TEXT_SPACES = 1, /**< cut before a single space between two characters that are no space */
-    STOKER_TEXT_WORDS = 2,  /**< and where a run of ASCII letters or digits ends before another ASCII character */
+    STOKER_TEXT_WORDS = 2,  /**< and where every byte-level pre-tokenizer begins a new word (decision 0136) */
     STOKER_TEXT_BYTES = 3,  /**< no tokenizer: the bytes of the UTF-8 text are the ids */
     STOKER_TEXT_NUMBERS = 4 /**< no tokenizer: the text holds decimal ids, separated by spaces */
 } stoker_text_rule;

@@ -35,13 +35,23 @@ static bool is_solid(const char *text, size_t at)
     return kind != CONTROL && kind != SPACE;
 }
 
-/* text[at] is a space: may a piece begin with it? */
-static bool is_cut_at_space(const char *text, size_t size, size_t at)
+/* Where the character before text[at] begins; at > 0. */
+static size_t begin_before(const char *text, size_t at)
 {
-    if (at == 0 || at + 1 >= size || !is_solid(text, at + 1)) return false;
-    size_t before = at - 1;
-    while (before > 0 && ((unsigned char)text[before] & 0xc0) == 0x80) before--;
-    return is_solid(text, before);
+    do at--;
+    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static bool is_white(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+/* text[at] is a space: may a piece begin with it? */
+static bool is_cut_at_space(const struct stk_cutter *cutter, size_t at)
+{
+    const char *text = cutter->text;
+    if (at == 0 || at + 1 >= cutter->size || !is_solid(text, at + 1)) return false;
+    if (is_solid(text, begin_before(text, at))) return true;
+    return cutter->rule == STK_CUT_WORDS && is_white(text[at - 1]) && !cutter->guard[(unsigned char)text[at + 1]];
 }
 
 void stk_cutter_begin(struct stk_cutter *cutter, const char *text, size_t size)
@@ -59,18 +69,31 @@ static void next_stretch(struct stk_cutter *cutter)
     do {
         guarded = guarded || cutter->guard[(unsigned char)text[at]];
         at++;
-    } while (at < cutter->size && (text[at] != ' ' || !is_cut_at_space(text, cutter->size, at)));
+    } while (at < cutter->size && (text[at] != ' ' || !is_cut_at_space(cutter, at)));
     cutter->stretch_end = at;
     cutter->inside = cutter->rule == STK_CUT_WORDS && !guarded;
 }
 
-/* Is there a cut between the characters `left` and `right`? */
-static bool is_cut_inside(unsigned char left, unsigned char right)
+/* Is there a cut before text[at], which is not at a single space? at > 0. */
+static bool is_cut_inside(const char *text, size_t at)
 {
-    if (right >= 0x80) return false;
-    enum kind kind = kind_of(left);
-    if (kind == LETTER) return kind_of(right) != LETTER && right != '\'';
-    return kind == DIGIT && kind_of(right) != DIGIT;
+    char left = text[at - 1], right = text[at];
+    if ((unsigned char)right >= 0x80) return false;
+    enum kind kind = kind_of((unsigned char)right), before;
+    switch (kind_of((unsigned char)left)) {
+    case LETTER: return kind != LETTER && right != '\'';
+    case DIGIT: return kind != DIGIT;
+    case MARK:
+        if (kind != LETTER) return kind == DIGIT;
+        before = at >= 2 ? kind_of((unsigned char)text[at - 2]) : CONTROL;
+        return left != '\'' && (before == MARK || before == SPACE);
+    case CONTROL:
+        return left == '\n' && (kind == LETTER || kind == DIGIT) && at >= 2 &&
+               is_solid(text, begin_before(text, at - 1));
+    case SPACE:
+    case WIDE: return false;
+    }
+    return false;
 }
 
 bool stk_cutter_next(struct stk_cutter *cutter, const char **out_piece, size_t *out_size)
@@ -80,7 +103,7 @@ bool stk_cutter_next(struct stk_cutter *cutter, const char **out_piece, size_t *
     const char *text = cutter->text;
     size_t begin = cutter->at, at = begin + 1, end = cutter->stretch_end;
     if (cutter->inside)
-        while (at < end && !is_cut_inside((unsigned char)text[at - 1], (unsigned char)text[at])) at++;
+        while (at < end && !is_cut_inside(text, at)) at++;
     else
         at = end;
     cutter->at = at;

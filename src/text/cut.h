@@ -11,16 +11,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Marks are the ASCII characters that are no letter, digit, space or control character. */
 enum stk_cut_rule {
-    STK_CUT_SPACES, /* before a single space that stands between two characters that are no space */
-    STK_CUT_WORDS /* there, and where a run of ASCII letters or of ASCII digits ends before another ASCII character (but
-                       not before an apostrophe after letters: "it's" may be one word or two) */
+    STK_CUT_SPACES, /* before a single space that stands between two characters that are no white space */
+    STK_CUT_WORDS   /* there; before the last space of a longer run of ASCII white space; and between ASCII characters
+                     * - where a run of letters or of digits ends, but not before an apostrophe that follows letters
+                     *   ("it's" may be one word or two);
+                     * - before a digit that follows a mark;
+                     * - before a letter that follows a mark other than an apostrophe, if before the mark stands another one
+                     *   or a space ("(see" alone may be one word or two);
+                     * - before a letter or digit that follows a single newline */
 };
 
 struct stk_cutter {
     enum stk_cut_rule rule;
-    bool guard[256]; /* bytes that may begin a special token with a cut inside it: a stretch between spaces that has
-                        one is cut at spaces only */
+    bool guard
+        [256]; /* bytes that may begin a special token: a stretch between spaces that has one is not cut inside, and
+                        a run of white space before one is not cut at all */
     /* of the text at hand */
     const char *text;
     size_t size, at, stretch_end;

@@ -45,11 +45,17 @@ static void test_cut_at_single_spaces_between_solid_characters(void **state)
 static void test_cut_where_words_and_numbers_end(void **state)
 {
     (void)state;
-    expect(STK_CUT_WORDS, "", "one,two 12ab--c", "one|,two| 12|ab|--c");
+    expect(STK_CUT_WORDS, "", "one,two 12ab--c", "one|,two| 12|ab|--|c");
     expect(STK_CUT_WORDS, "", "it's 'tis don't.", "it's| 'tis| don't|.");
-    expect(STK_CUT_WORDS, "", "a  b\n\nc", "a|  b|\n\nc");
+    expect(STK_CUT_WORDS, "", "(see (see ((see '(see x(see", "(see| (|see| ((|see| '(|see| x|(see");
+    expect(STK_CUT_WORDS, "", "#1 '1 \"'s", "#|1| '|1| \"'s");
+    expect(STK_CUT_WORDS, "", "a  b\n\nc", "a| | b|\n\nc");
+    expect(STK_CUT_WORDS, "", "a\n    b \n c\td\t e", "a|\n   | b| \n| c|\td|\t| e");
+    expect(STK_CUT_WORDS, "", "a\nb.\nc\n/d \ne\n1", "a|\n|b|.\n|c|\n/d| \ne|\n|1");
+    expect(STK_CUT_WORDS, "", "\nb\xc3\xa9\nb", "\nb\xc3\xa9\n|b");
+    expect(STK_CUT_WORDS, "", "\xc2\xa0\nb", "\xc2\xa0\nb");
     expect(STK_CUT_WORDS, "", "caf\xc3\xa9, caf\xc3\xa9s,", "caf\xc3\xa9,| caf\xc3\xa9s|,");
-    expect(STK_CUT_WORDS, "", "3.14e5", "3|.14|e|5");
+    expect(STK_CUT_WORDS, "", "3.14e5", "3|.|14|e|5");
 }
 
 static void test_cut_less_where_a_special_token_may_begin(void **state)
@@ -57,6 +63,7 @@ static void test_cut_less_where_a_special_token_may_begin(void **state)
     (void)state;
     expect(STK_CUT_WORDS, "<", "a,b <|end|> c,d", "a|,b| <|end|>| c|,d");
     expect(STK_CUT_WORDS, "<", "x<|end|>y,z", "x<|end|>y,z");
+    expect(STK_CUT_WORDS, "<", "x  <|end|>  y", "x  <|end|> | y");
 }
 
 int main(void)

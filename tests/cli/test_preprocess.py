@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 import pytest
@@ -323,6 +324,15 @@ def test_bad_lines_are_named_with_line_and_byte(bytes_run, tmp_path):
     assert done.returncode == 3 and done.stdout == ""
     assert f"in.jsonl: line 701, byte {len(good) * 700 + 9}: " in done.stderr and "key 'text'" in done.stderr
     assert files_of(tmp_path) == {}
+    (tmp_path / "in.jsonl").write_text(good)
+    assert "--restart" in bytes_run("--input", "in.jsonl").stderr
+    assert bytes_run("--input", "in.jsonl", "--restart").returncode == 0
+
+
+def test_a_run_that_has_done_nothing_leaves_nothing(bytes_run, tmp_path):
+    (tmp_path / "in.jsonl").write_text("{\n")
+    assert bytes_run("--input", "in.jsonl").returncode == 3
+    assert os.listdir(tmp_path) == ["in.jsonl"]
 
 
 def test_bad_lines_can_be_skipped_and_are_counted(bytes_run, tmp_path):
@@ -450,6 +460,23 @@ def test_sentences_by_nltk_or_what_to_install(stoker, tmp_path):
 
 
 # -------------------------------------------------------------------------------------------------------------- others
+
+def test_memory_does_not_grow_with_the_input(program, tmp_path):
+    """The largest process of a run over 2 MB, and over 40 MB: the difference is what one chunk and one block hold."""
+    call = ("import resource, subprocess, sys\n"
+            "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n")
+    peaks = []
+    for megabytes in (2, 40):
+        line = json.dumps({"text": "a text of some words " * 50}) + "\n"
+        (tmp_path / "in.jsonl").write_text(line * (megabytes * 1_000_000 // len(line)))
+        done = subprocess.run([sys.executable, "-c", call, program, "preprocess", "--input", "in.jsonl", "--output-prefix",
+                               "out", "--tokenizer-type", "ByteLevelTokenizer", "--workers", "1", "--chunk-bytes",
+                               "1000000"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        peaks.append(int(done.stdout) * 1024)
+    assert peaks[1] - peaks[0] < 16 << 20
+
 
 def test_help_has_every_option(stoker):
     from stoker._tools.preprocess import parser

@@ -107,3 +107,49 @@ def test_encoder_refuses_what_it_was_not_asked():
     encoder.learn([[1], [2, 3]])
     assert encoder.take(0) == (b"\1\0\2\0\3\0", b"\3\0\0\0", b"\1" + 7 * b"\0")
     assert encoder.counters() == (2, 2, 0)
+
+
+PATTERNS = {
+    "GPT-2": None,
+    "Llama 3": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "Qwen 2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "GPT-4o": (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+               r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+               r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"),
+}
+
+
+@pytest.mark.parametrize("special", [["<|end|>"], ["-"], ["@@", "<x"], ["foo", "ab1"], ["'", "é|"]], ids=str)
+@pytest.mark.parametrize("normalizer", [None, "NFC"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_pieces_have_the_ids_of_the_whole(pattern, normalizer, special):
+    """Every border of characters that rules speak of, many times, with a vocabulary that merges across all of them."""
+    library = pytest.importorskip("tokenizers", reason="the optional package tokenizers is not installed")
+    from stoker._tools import text_tokenizers
+    from tokenizers import normalizers, pre_tokenizers, trainers
+    rng = random.Random(f"{pattern} {normalizer} {special}")
+    bits = [*" \n\t\r'.-/#(<|>@_aZ5", "  ", "\n\n", "'s", "'LL", "foo", "ab1", "é", "e\u0301", "\u00a0", "\u3000", "日", "٣",
+            "<|end|>", "@@", "\x0b", "\x1c", "\u2028", "ſ", "ς"]
+    texts = ["".join(rng.choice(bits) for _ in range(rng.randrange(1, 14))) for _ in range(3000)]
+    made = library.Tokenizer(library.models.BPE())
+    if PATTERNS[pattern]:
+        made.pre_tokenizer = pre_tokenizers.Sequence([
+            pre_tokenizers.Split(library.Regex(PATTERNS[pattern]), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    else:
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if normalizer:
+        made.normalizer = getattr(normalizers, normalizer)()
+    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=3000, show_progress=False, special_tokens=special,
+                                                        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer = text_tokenizers.HuggingFace(made, False)
+    if not (normalizer and "é|" in special):
+        assert tokenizer.rule == text_tokenizers.WORDS
+    encoder = TextEncoder(["text"], rule=tokenizer.rule, guard=tokenizer.guard, wide=True)
+    encoder.feed("".join(json.dumps({"text": text}) + "\n" for text in texts).encode())
+    encoder.learn(tokenizer.encode(encoder.unknown()))
+    tokens, lengths, _ = encoder.take(0)
+    tokens, lengths, at = memoryview(tokens).cast("i"), memoryview(lengths).cast("i"), 0
+    for text, length in zip([text for text in texts if made.encode(text).ids], lengths, strict=True):
+        assert list(tokens[at:at + length]) == made.encode(text).ids, repr(text)
+        at += length

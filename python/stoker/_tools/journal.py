@@ -41,8 +41,10 @@ class Journal:
             raise Refusal(f"another run writes the same output: '{self.folder}' is locked", USAGE) from None
         self.path = os.path.join(self.folder, "journal.jsonl")
         records = [] if restart or not resumable else self._read()
-        if records:
+        if any("part" in record for record in records):  # a run that has done nothing is in nobody's way
             self._compare(records[0].get("identity", {}), identity)
+        else:
+            records = []
         keys = len(identity["keys"])
         for record in records[1:]:
             if "part" in record and self._is_whole(record, keys):

@@ -217,6 +217,8 @@ class Run:
             for output in self.outputs:
                 output.close()
             self.journal.close()
+            if not self.journal.parts and not all(output.is_complete for output in self.outputs):
+                self.journal.remove()  # nothing is lost
         self._summary(time.monotonic() - begin)
         self.journal.remove()
         return DONE

@@ -103,15 +103,6 @@ def adds_space(pre_tokenizer) -> bool:
     return any(step.get("add_prefix_space") for step in pre_tokenizer.get("pretokenizers", [pre_tokenizer]))
 
 
-def has_cut_inside(text: str) -> bool:
-    """Is there a cut inside a special token between its first and last character?"""
-    for left, right in zip(text, text[1:]):
-        if left.isascii() and right.isascii():
-            if left.isalpha() and not right.isalpha() or left.isdigit() and not right.isdigit():
-                return True
-    return False
-
-
 def cut_rule(description: dict) -> tuple[int, bytes]:
     """Rule and guard bytes for a tokenizer file. WHOLE where safety is not plain to see."""
     normalizer, model = description.get("normalizer"), description["model"]
@@ -124,10 +115,9 @@ def cut_rule(description: dict) -> tuple[int, bytes]:
         text = token["content"]
         if token.get("lstrip") or token.get("rstrip") or token.get("single_word") or any(c.isspace() for c in text):
             return WHOLE, b""
-        if has_cut_inside(text):
-            if not text.isascii():
-                return SPACES, b""
-            guard.add(ord(text[0]))
+        if normalizer and not text.isascii():  # it may begin with another byte in the text
+            return SPACES, b""
+        guard.add(text.encode()[0])
     return (SPACES, b"") if adds_space(description["pre_tokenizer"]) else (WORDS, bytes(sorted(guard)))
 
 
@@ -137,6 +127,7 @@ class HuggingFace(Tokenizer):
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.with_special_tokens = with_special_tokens
+        self._batch = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)  # since tokenizers 0.20
         self.vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
         self.rule, self.guard = cut_rule(json.loads(tokenizer.to_str()))
         if with_special_tokens:
@@ -159,7 +150,7 @@ class HuggingFace(Tokenizer):
             self.prefix, self.suffix = found
 
     def _plain(self, texts: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        return [encoding.ids for encoding in self._batch(texts, add_special_tokens=False)]
 
     encode = _plain
 
