@@ -129,14 +129,14 @@ class BlendedDataset:
                 )
 
     def _describe(self) -> str:
-        return identity.join(
-            (
-                ("class", identity.text_of(type(self).__name__)),
-                ("datasets", identity.list_of(map(description_of, self.datasets))),
-                ("split", identity.text_of(self.split.name)),
-                ("weights", identity.list_of(map(identity.text_of, self.weights))),
-                ("size", identity.text_of(self.size)),
-            )
+        """The lists are written where they stand: a blend of a thousand has a megabyte of text."""
+        item = "\n        "
+        datasets = ",".join([item + description_of(dataset, 2) for dataset in self.datasets])
+        weights = ",".join([item + identity.text_of(weight) for weight in self.weights])
+        return (
+            f'{{\n    "class": {identity.text_of(type(self).__name__)},\n    "datasets": [{datasets}\n    ],'
+            f'\n    "split": "{self.split.name}",\n    "weights": [{weights}\n    ],'
+            f'\n    "size": {identity.text_of(self.size)}\n}}'
         )
 
     # ------------------------------------------------------------------------------------------------------------ index

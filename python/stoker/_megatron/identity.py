@@ -12,6 +12,7 @@ import contextlib
 import contextvars
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -37,6 +38,10 @@ def text_of(value: Any) -> str:
         return _string(value)
     if type(value) is int:
         return str(value)
+    if value is None:
+        return "null"
+    if type(value) is float and math.isfinite(value):
+        return repr(value)
     return json.dumps(value, indent=4, default=_identifiers)
 
 
@@ -64,12 +69,18 @@ def hash_of(text: str) -> str:
 class Part:
     """Attributes of a configuration as they are now: names, values, and their lines in a JSON object."""
 
-    __slots__ = ("lines", "names", "values")
+    __slots__ = ("_at", "names", "values")
 
     def __init__(self, config: Any, names: tuple[str, ...]) -> None:
         self.names = names
         self.values = tuple(getattr(config, name) for name in names)
-        self.lines = _lines(zip(names, self.values, strict=True))
+        self._at = {0: "\n" + _lines(zip(names, self.values, strict=True))}
+
+    def lines_at(self, depth: int) -> str:
+        """The lines, each with its line break before it, as they stand in an object ``depth`` levels deep."""
+        if depth not in self._at:
+            self._at[depth] = _deeper(self._at[0], depth)
+        return self._at[depth]
 
 
 class Prepared:
@@ -118,7 +129,18 @@ def _lines(members: Iterable[tuple[str, Any]]) -> str:
     return ",\n".join(f"{_INDENT}{text_of(key)}: {nested(text_of(value))}" for key, value in members)
 
 
-def dataset_text(own: Mapping[str, Any], part: Part, extras: Mapping[str, Any]) -> str:
-    """Text of a mid-level dataset: its own identifiers, then those of its configuration, then others."""
-    blocks = [_lines(own.items()), part.lines, _lines(extras.items())]
-    return "{\n" + ",\n".join(block for block in blocks if block) + "\n}"
+def dataset_text(own: Mapping[str, Any], part: Part, extras: Mapping[str, Any], depth: int = 0) -> str:
+    """Text of a mid-level dataset: its own identifiers (texts, numbers or None), then those of its configuration, then
+    others; as it stands ``depth`` levels deep."""
+    outer = "\n" + _INDENT * depth
+    inner = outer + _INDENT
+    text = "{" + ",".join([f"{inner}{_string(key)}: {text_of(value)}" for key, value in own.items()])
+    if part.names:
+        text += "," + part.lines_at(depth)
+    if extras:
+        text += "," + _deeper("\n" + _lines(extras.items()), depth)
+    return text + outer + "}"
+
+
+def _deeper(text: str, depth: int) -> str:
+    return text.replace("\n", "\n" + _INDENT * depth)

@@ -89,13 +89,20 @@ def form_of(config: Any, pad: int) -> dict[str, Any]:
     }
 
 
+@functools.lru_cache(maxsize=16)
+def _joiner(layout: Any, constant_names: tuple[str, ...], length: int, order: tuple[str, ...]) -> Callable[..., Any]:
+    """The same for all datasets of a configuration."""
+    constants = {name: tensors.to_tensor(_constant(name, length)) for name in constant_names}
+    return tensors.joiner(dict(layout), constants, order)
+
+
 def maker(dataset: Any) -> Callable[[int | None], dict[str, Any]]:
     """The function that makes one item."""
     if reads_own_text(type(dataset)):
         return lambda idx: _from_own_text(dataset, idx)
-    core = dataset._core_dataset()
-    constants = {name: tensors.to_tensor(value) for name, value in _constants(dataset.config).items()}
-    fetch, join = core.parts, tensors.joiner(core.layout(), constants, order_of(dataset.config))
+    config, core = dataset.config, dataset._core_dataset()
+    fetch = core.parts
+    join = _joiner(tuple(core.layout().items()), _constant_names(config), config.sequence_length, order_of(config))
 
     def make(idx: int | None) -> dict[str, Any]:
         try:

@@ -91,12 +91,19 @@ class MegatronDataset(abc.ABC):
     def unique_description(self) -> str:
         """Its JSON text."""
         if self._description is None:
-            keys = (*self._own, *self._part.names, *self._extras)
-            if len(set(keys)) == len(keys):
-                self._description = identity.dataset_text(self._own, self._part, self._extras)
-            else:  # a name stands twice, and the last one counts
-                self._description = identity.text_of(self._all_identifiers())
+            self._description = self._describe(0)
         return self._description
+
+    def _describe(self, depth: int) -> str:
+        if self._names_differ():
+            return identity.dataset_text(self._own, self._part, self._extras, depth)
+        return identity.text_of(self._all_identifiers()).replace(
+            "\n", "\n" + "    " * depth
+        )  # the last of a name counts
+
+    def _names_differ(self) -> bool:
+        names = (*self._own, *self._part.names, *self._extras)
+        return len(set(names)) == len(names)
 
     @unique_description.setter
     def unique_description(self, value: str) -> None:
@@ -145,11 +152,12 @@ class MegatronDataset(abc.ABC):
         return f"{name}({self.dataset_path!r}, {split}, {self.num_samples} samples asked for)"
 
 
-def description_of(dataset: MegatronDataset) -> str:
-    """The identity of a mid-level dataset, also if its ``unique_identifiers`` were changed after it was made."""
+def description_of(dataset: MegatronDataset, depth: int) -> str:
+    """The identity of a mid-level dataset as it stands ``depth`` levels deep, also if its ``unique_identifiers`` were
+    changed after it was made."""
     if dataset._identifiers is None or dataset._identifiers == dataset._all_identifiers():
-        return dataset.unique_description
-    return identity.text_of(dataset._identifiers)
+        return dataset._describe(depth)
+    return identity.text_of(dataset._identifiers).replace("\n", "\n" + "    " * depth)
 
 
 def _special_tokens(tokenizer: Any) -> list[Any]:
