@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token data through DistributedDataLoader with native workers: what the stock loader gives, without Python in them."""
 
+import collections
 import json
 import os
+import pathlib
+import shutil
+import types
 
 import pytest
 import support
@@ -85,6 +89,47 @@ def test_data_that_changed_are_an_error_of_the_step(tmp_path):
     os.truncate(tmp_path / "a.bin", 100)
     with pytest.raises(errors.SampleError, match="100 bytes"):
         next(iter(loader))
+
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "megatron" / "datasets"
+
+
+@pytest.mark.parametrize(
+    "case", ["02_pair_weighted_int32", "08_reset_masks_eod", "16_inter_document_masking", "17_mock", "19_fast_cache_load"]
+)
+def test_datasets_of_the_drop_in(case, tmp_path, monkeypatch):
+    from stoker.megatron import BlendedMegatronDatasetBuilder, GPTDataset, GPTDatasetConfig, MockGPTDataset
+
+    folder = next(GOLDEN.glob(f"{case}*"))
+    spec = json.loads((folder / "case.json").read_text())
+    if (folder / "data").is_dir():
+        shutil.copytree(folder / "data", tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    names = spec["tokenizer"]
+    tokenizer = types.SimpleNamespace(
+        unique_identifiers=collections.OrderedDict(names["unique_identifiers"]),
+        vocab_size=names["vocab_size"],
+        eod=names["eod"],
+        pad=names["pad"],
+    )
+    config = dict(spec["config"])
+    if config.get("blend"):
+        config["blend"] = tuple(config["blend"])
+    kind = {"GPTDataset": GPTDataset, "MockGPTDataset": MockGPTDataset}[spec["class"]]
+    built = GPTDatasetConfig(tokenizer=tokenizer, **config)
+    dataset = BlendedMegatronDatasetBuilder(kind, spec["sizes"], lambda: True, built).build()[0]
+    chosen = Subset(dataset, range(-min(len(dataset), 100), 0))  # mock data have 200,000 samples
+    torch.manual_seed(1)
+    ours = list(native(chosen, batch_size=6, shuffle=True))
+    torch.manual_seed(1)
+    same_epoch(ours, list(DataLoader(chosen, batch_size=6, shuffle=True)))
+
+    class Changed(type(dataset)):
+        def __getitem__(self, index):
+            return {"index": index}
+
+    dataset.__class__ = Changed
+    assert DistributedDataLoader(dataset, batch_size=6, num_workers=1)._native is None
 
 
 RANK = """
