@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What datasets and blends of token files share in Python: arguments of caches, views of index arrays (IndexView), arrays
- * of integers from Python, and texts of samples.
+ * What datasets and blends of token files share in Python: arguments of caches, views of index arrays (IndexView),
+ * arrays of integers from Python, and texts of samples.
  */
 #include "_core_gpt.h"
 
