@@ -152,7 +152,8 @@ typedef struct stoker_token_spec {
     uint32_t dataset_count;
     stoker_gpt_dataset *const *datasets; /**< with one sequence length */
     stoker_blend_index *blend;           /**< which dataset each sample comes from; NULL: there is one dataset */
-    const stoker_gpt_form *form;         /**< of the items; `attention_mask` and `documents` say which members they have */
+    const stoker_gpt_form *form;         /**< of the items; `attention_mask` and `documents` say which members they
+                                              have */
     uint64_t count;                      /**< number of samples */
 } stoker_token_spec;
 
@@ -162,13 +163,13 @@ typedef struct stoker_token_spec {
  * attention_mask, loss_mask, position_ids, cu_seqlens and max_seqlen, those that its form has.
  *
  * Workers open the same files, when a sample needs them; saved index arrays are loaded from their files, others travel
- * with the source. Samples of stoker_source_materialise() have their members in this order, each on the next multiple of
- * 256 bytes.
+ * with the source. Samples of stoker_source_materialise() have their members in this order, each on the next multiple
+ * of 256 bytes.
  *
  * Owns:    everything is borrowed; the source needs none of it afterwards. On success *out_source is the caller's.
  * Threads: any.
- * Errors:  INVALID_ARGUMENT (the form, the number of datasets, different lengths), UNSUPPORTED (data in object storage),
- *          LIMIT, NO_MEMORY, and those of preparing deferred arrays that are in no file.
+ * Errors:  INVALID_ARGUMENT (the form, the number of datasets, different lengths), UNSUPPORTED (data in object
+ *          storage), LIMIT, NO_MEMORY, and those of preparing deferred arrays that are in no file.
  */
 STOKER_API stoker_status stoker_source_create_tokens(const stoker_token_spec *spec, stoker_source **out_source,
                                                      stoker_error *err);

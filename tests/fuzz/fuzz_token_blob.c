@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzz target for the blobs of token sources: what is accepted is opened, and samples of mock data are made from whatever
- * the index arrays in the blob say. Files are not opened: their names come from the input.
+ * Fuzz target for the blobs of token sources: what is accepted is opened, and samples of mock data are made from
+ * whatever the index arrays in the blob say. Files are not opened: their names come from the input.
  */
 #include <stdlib.h>
 
