@@ -180,7 +180,7 @@ static stoker_status decode_image(struct image_source *images, uint64_t id, void
                                   struct stk_made *out_made, stoker_error *err)
 {
     struct stk_file file;
-    stoker_image_result result;
+    stoker_image_result result = {0};
     stoker_descriptor described;
     const stoker_descriptor *sample = &described;
     STK_TRY(describe_image(&images->base, id, &described, err));
