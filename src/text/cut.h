@@ -13,14 +13,16 @@
 
 /* Marks are the ASCII characters that are no letter, digit, space or control character. */
 enum stk_cut_rule {
-    STK_CUT_SPACES, /* before a single space that stands between two characters that are no white space */
-    STK_CUT_WORDS   /* there; before the last space of a longer run of ASCII white space; and between ASCII characters
-                     * - where a run of letters or of digits ends, but not before an apostrophe that follows letters
-                     *   ("it's" may be one word or two);
-                     * - before a digit that follows a mark;
-                     * - before a letter that follows a mark other than an apostrophe, if before the mark stands another one
-                     *   or a space ("(see" alone may be one word or two);
-                     * - before a letter or digit that follows a single newline */
+    /* Before a single space that stands between two characters that are no white space. */
+    STK_CUT_SPACES,
+    /* There; before the last space of a longer run of ASCII white space; and between ASCII characters
+     * - where a run of letters or of digits ends, but not before an apostrophe that follows letters ("it's" may be one
+     *   word or two);
+     * - before a digit that follows a mark;
+     * - before a letter that follows a mark other than an apostrophe, if before the mark stands another one or a space
+     *   ("(see" alone may be one word or two);
+     * - before a letter or digit that follows a single newline. */
+    STK_CUT_WORDS
 };
 
 struct stk_cutter {
