@@ -12,7 +12,7 @@ from ._megatron.blended import BlendedDataset
 from ._megatron.builder import BlendedMegatronDatasetBuilder
 from ._megatron.config import BlendedMegatronDatasetConfig, GPTDatasetConfig
 from ._megatron.gpt import GPTDataset
-from ._megatron.indexed import DType, IndexedDataset, IndexedDatasetBuilder
+from ._megatron.indexed import DType, IndexedDataset, IndexedDatasetBuilder, get_bin_path, get_idx_path
 from ._megatron.megatron_dataset import MegatronDataset
 from ._megatron.mock import MockGPTDataset, MockGPTLowLevelDataset
 from ._megatron.splits import Split, convert_split_vector_to_split_matrix, normalize, parse_and_normalize_split
@@ -35,8 +35,10 @@ __all__ = [
     "Split",
     "SwitchedBlend",
     "convert_split_vector_to_split_matrix",
+    "get_bin_path",
     "get_blend_and_blend_per_split",
     "get_blend_from_list",
+    "get_idx_path",
     "normalize",
     "parse_and_normalize_split",
     "read_blend_per_split",

@@ -502,6 +502,30 @@ def test_fast_load_of_a_cache_that_is_not_there(prefix, tmp_path):
         train[0]
 
 
+def test_samples_of_object_storage(prefix, tmp_path):
+    from object_server import Server
+
+    with open(f"{prefix}.idx", "rb") as idx, open(f"{prefix}.bin", "rb") as data:
+        objects = {"/c/a.idx": idx.read(), "/c/a.bin": data.read()}
+    local = build(prefix, tmp_path)[0]
+    with Server(objects) as server:
+        changes = {"object_storage_cache_path": str(tmp_path / "idx"), "mmap_bin_files": False}
+        try:
+            train = build(f"{server.url}/c/a", tmp_path, **changes)[0]
+        except errors.UnsupportedError as error:
+            pytest.skip(str(error))  # built without libcurl
+        assert len(train) == len(local) and (train.sample_index == local.sample_index).all()
+        for idx in (0, 3, len(local) - 1):
+            same(train[idx], local[idx])
+        same(train.get_batch([1, 2]), local.get_batch([1, 2]))
+        same(pickle.loads(pickle.dumps(train))[5], local[5])
+        with pytest.raises(AssertionError, match="mmap"):
+            build(f"{server.url}/c/a", tmp_path, object_storage_cache_path=str(tmp_path / "idx"))
+        with pytest.raises(AssertionError, match="path_to_cache"):
+            settings = options(blend=([f"{server.url}/c/a"], None), split="1", **changes)
+            BlendedMegatronDatasetBuilder(GPTDataset, [1, 0, 0], lambda: True, GPTDatasetConfig(**settings)).build()
+
+
 def test_object_storage_needs_its_folders():
     settings = options(blend=(["s3://bucket/a"], None), split="1")
     with pytest.raises(AssertionError, match="object_storage_cache_path"):
