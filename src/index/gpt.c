@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/limits.h"
 
+#define ROWS_AT_ONCE (UINT64_C(1) << 20) /* of the sample index, until progress is told; 8 to 16 MiB */
+
 /* ---------------------------------------------------------------------------------------------------------- counts */
 
 /* The array starts at byte 34 of its file and is never aligned. */
@@ -292,22 +294,29 @@ void stk_shuffle_index_build(struct stk_mt19937 *random, uint64_t first, uint64_
 }
 
 stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan,
-                            int32_t *out_document, void *out_sample, void *out_shuffle, stoker_error *err)
+                            void *const out_arrays[STK_GPT_ARRAYS], const struct stk_gpt_progress *progress,
+                            stoker_error *err)
 {
     struct stk_mt19937 random;
     stk_mt19937_seed(&random, request->seed);
     stk_document_index_build(&random, request->first, request->end, plan->epochs, plan->separate_final_epoch,
-                             out_document);
-    const struct stk_sample_walk walk = {.lengths = request->lengths,
-                                         .document = out_document,
-                                         .documents = plan->documents,
-                                         .sequence_length = request->sequence_length,
-                                         .extra_token = request->extra_token,
-                                         .wide = plan->wide_samples,
-                                         .samples = plan->samples,
-                                         .split = request->split};
-    STK_TRY(stk_sample_index_build(&walk, out_sample, err));
+                             out_arrays[STK_GPT_DOCUMENT]);
+    struct stk_sample_walk walk = {.lengths = request->lengths,
+                                   .document = out_arrays[STK_GPT_DOCUMENT],
+                                   .documents = plan->documents,
+                                   .sequence_length = request->sequence_length,
+                                   .extra_token = request->extra_token,
+                                   .wide = plan->wide_samples,
+                                   .samples = plan->samples,
+                                   .split = request->split};
+    const uint64_t row_bytes = plan->wide_samples ? 16 : 8;
+    for (uint64_t row = 0; row <= plan->samples; row += ROWS_AT_ONCE) {
+        uint64_t left = plan->samples + 1 - row, rows = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
+        STK_TRY(stk_sample_walk_rows(&walk, rows, (uint8_t *)out_arrays[STK_GPT_SAMPLE] + row * row_bytes, err));
+        if (progress) progress->settled(progress->user, STK_GPT_SAMPLE, row * row_bytes, rows * row_bytes);
+    }
+    if (progress) progress->settled(progress->user, STK_GPT_DOCUMENT, 0, plan->documents * sizeof(int32_t));
     uint64_t first = plan->separate_final_epoch ? plan->samples_before_final : plan->samples;
-    stk_shuffle_index_build(&random, first, plan->samples, plan->wide_shuffle, out_shuffle);
+    stk_shuffle_index_build(&random, first, plan->samples, plan->wide_shuffle, out_arrays[STK_GPT_SHUFFLE]);
     return STOKER_OK;
 }

@@ -15,36 +15,46 @@
 #include "index/random.h"
 
 struct stk_gpt_request {
-    const void *lengths;        /* int32 of each sequence of the whole file, little-endian, may be misaligned */
-    uint64_t file_sequences;    /* of the whole file */
-    uint64_t first, end;        /* the split: sequences [first, end) */
-    uint64_t samples;           /* requested; UINT64_MAX: one epoch */
-    uint64_t sequence_length;   /* S */
-    uint32_t extra_token;       /* X: 1 or 0 */
-    uint32_t keep_partial;      /* count by rounding up, in single precision as Megatron-LM does */
+    const void *lengths;      /* int32 of each sequence of the whole file, little-endian, may be misaligned */
+    uint64_t file_sequences;  /* of the whole file */
+    uint64_t first, end;      /* the split: sequences [first, end) */
+    uint64_t samples;         /* requested; UINT64_MAX: one epoch */
+    uint64_t sequence_length; /* S */
+    uint32_t extra_token;     /* X: 1 or 0 */
+    uint32_t keep_partial;    /* count by rounding up, in single precision as Megatron-LM does */
     uint32_t seed;
-    const char *split;          /* for messages */
+    const char *split; /* for messages */
 };
 
 struct stk_gpt_plan {
-    uint64_t tokens_per_epoch;  /* T */
-    uint64_t epochs;            /* E */
+    uint64_t tokens_per_epoch; /* T */
+    uint64_t epochs;           /* E */
     uint32_t separate_final_epoch;
-    uint32_t wide_samples;      /* sample index is int64, else int32 */
-    uint32_t wide_shuffle;      /* shuffle index is int64, else uint32 */
+    uint32_t wide_samples;         /* sample index is int64, else int32 */
+    uint32_t wide_shuffle;         /* shuffle index is int64, else uint32 */
     uint64_t samples_before_final; /* shuffled apart from the rest, if separate */
-    uint64_t documents;         /* entries of the document index */
-    uint64_t samples;           /* M; the sample index has M + 1 rows of 2 */
+    uint64_t documents;            /* entries of the document index */
+    uint64_t samples;              /* M; the sample index has M + 1 rows of 2 */
 };
 
 /* Counts and types. INVALID_ARGUMENT: no tokens in the split (naming it), S = 0, more than can be counted or indexed.
  * CORRUPT: a length below 0. */
 stoker_status stk_gpt_plan(const struct stk_gpt_request *request, struct stk_gpt_plan *out_plan, stoker_error *err);
 
-/* Fills document[plan.documents], sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from one
- * generator. INVALID_ARGUMENT: a row that Megatron-LM refuses (negative offset), naming it. */
+enum stk_gpt_array { STK_GPT_DOCUMENT, STK_GPT_SAMPLE, STK_GPT_SHUFFLE, STK_GPT_ARRAYS };
+
+/* Told that bytes [offset, offset + size) of an array are final and will not be looked at again, so that a caller with
+ * little memory may put them away. */
+struct stk_gpt_progress {
+    void (*settled)(void *user, enum stk_gpt_array array, uint64_t offset, uint64_t size);
+    void *user;
+};
+
+/* Fills document[plan.documents] (int32), sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from one
+ * generator. `progress` may be NULL. INVALID_ARGUMENT: a row that Megatron-LM refuses (negative offset), naming it. */
 stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan,
-                            int32_t *out_document, void *out_sample, void *out_shuffle, stoker_error *err);
+                            void *const out_arrays[STK_GPT_ARRAYS], const struct stk_gpt_progress *progress,
+                            stoker_error *err);
 
 /* The parts of stk_gpt_build(), each as Megatron-LM's helper of the same purpose makes it. */
 

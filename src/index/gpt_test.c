@@ -102,7 +102,7 @@ static void test_one_token_gives_an_empty_index(void **state)
     int32_t document[1] = {9}, sample[2] = {9, 9};
     uint32_t shuffle[1] = {9};
     assert_int_equal(plan.samples, 0);
-    assert_int_equal(stk_gpt_build(&request, &plan, document, sample, shuffle, NULL), STOKER_OK);
+    assert_int_equal(stk_gpt_build(&request, &plan, (void *[]){document, sample, shuffle}, NULL, NULL), STOKER_OK);
     assert_int_equal(document[0], 0);
     assert_true(sample[0] == 0 && sample[1] == 0 && shuffle[0] == 9);
     request.samples = 0;
@@ -121,7 +121,7 @@ static void test_samples_of_one_token(void **state)
     request.sequence_length = 1;
     struct stk_gpt_plan plan = plan_of(&request);
     assert_int_equal(plan.samples, 2);
-    assert_int_equal(stk_gpt_build(&request, &plan, document, sample, shuffle, NULL), STOKER_OK);
+    assert_int_equal(stk_gpt_build(&request, &plan, (void *[]){document, sample, shuffle}, NULL, NULL), STOKER_OK);
     const struct stk_sample_walk walk = {.lengths = file_bytes + 34,
                                          .document = (const int32_t[]){0, 1, 2},
                                          .documents = 3,
@@ -249,7 +249,7 @@ static void test_arrays_are_drawn_from_one_generator(void **state)
         struct stk_gpt_plan plan = plan_of(&request);
         assert_int_equal(plan.epochs, 2);
         assert_true(plan.separate_final_epoch);
-        assert_int_equal(stk_gpt_build(&request, &plan, document, sample, shuffle, NULL), STOKER_OK);
+        assert_int_equal(stk_gpt_build(&request, &plan, (void *[]){document, sample, shuffle}, NULL, NULL), STOKER_OK);
         for (int i = 0; i < 12; i++) expected[i] = 2 + i % 6;
         for (uint32_t i = 0; i < plan.samples; i++) order[i] = i;
         stk_mt19937_seed(&random, seeds[s]);

@@ -74,6 +74,15 @@ stoker_status stk_filemap_memory(size_t size, void **out_data, stoker_error *err
     return STOKER_OK;
 }
 
+void stk_filemap_forget(void *data, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)data, end = first + size;
+    uintptr_t skipped = (page - first % page) % page;
+    if (skipped + page > size) return;
+    first += skipped;
+    (void)madvise((uint8_t *)data + skipped, end / page * page - first, MADV_DONTNEED); /* only a hint */
+}
+
 void stk_filemap_seal(void *data, size_t size) { (void)mprotect(data, size, PROT_READ); /* a guard, not a need */ }
 
 void stk_filemap_close(const void *data, size_t size)

@@ -17,6 +17,9 @@ stoker_status stk_filemap_read(int fd, size_t size, const void **out_data, stoke
 stoker_status stk_filemap_create(int fd, size_t size, void **out_data, stoker_error *err);
 /* Zeroed memory that belongs to no file, in huge pages where the system gives them. */
 stoker_status stk_filemap_memory(size_t size, void **out_data, stoker_error *err);
+/* These bytes of a mapped file will hardly be touched again: their pages leave this process, not the file. Only whole
+ * pages inside are meant. Not for memory that belongs to no file: it would be lost. */
+void stk_filemap_forget(void *data, size_t size);
 /* From now on the pages can only be read. */
 void stk_filemap_seal(void *data, size_t size);
 void stk_filemap_close(const void *data, size_t size); /* NULL allowed */

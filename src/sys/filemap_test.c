@@ -46,6 +46,37 @@ static void test_written_bytes_are_in_the_file(void **state)
     stk_filemap_close(NULL, 0);
 }
 
+static long resident_pages(void)
+{
+    char text[128] = "";
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    (void)fclose(file);
+    return strtol(strchr(text, ' '), NULL, 10);
+}
+
+static void test_forgotten_pages_leave_the_process_not_the_file(void **state)
+{
+    (void)state;
+    stoker_error err;
+    void *data = NULL;
+    int fd = temporary();
+    const size_t size = (size_t)32 << 20;
+    const long pages = (long)(size / 4096);
+    assert_int_equal(stk_filemap_create(fd, size, &data, &err), STOKER_OK);
+    memset(data, 7, size);
+    long before = resident_pages();
+    stk_filemap_forget((char *)data + 100, size - 200); /* the pages at both ends stay */
+    assert_true(resident_pages() < before - pages + 64);
+    for (size_t i = 0; i < size; i++)
+        if (((char *)data)[i] != 7) fail_msg("byte %zu is lost", i);
+    stk_filemap_forget(data, 1); /* less than a page: nothing */
+    stk_filemap_forget((char *)data + 1, 4096);
+    stk_filemap_close(data, size);
+    assert_int_equal(close(fd), 0);
+}
+
 static void test_sealed_pages_cannot_be_written(void **state)
 {
     (void)state;
@@ -98,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_bytes_are_in_the_file),
+        cmocka_unit_test(test_forgotten_pages_leave_the_process_not_the_file),
         cmocka_unit_test(test_sealed_pages_cannot_be_written),
         cmocka_unit_test(test_failures_are_errors_of_the_call),
     };

@@ -82,8 +82,9 @@ static stoker_status check_limits(const struct build *build, const int16_t *data
 
 /* --------------------------------------------------------------------------------------------------------- building */
 
-static stoker_status build_arrays(void *user, void *const *data, stoker_error *err)
+static stoker_status build_arrays(void *user, void *const *data, const struct stk_cache_site *site, stoker_error *err)
 {
+    (void)site; /* the two arrays are filled side by side */
     const struct build *build = user;
     const stoker_blend_options *options = build->options;
     uint64_t rows = options->size;

@@ -174,6 +174,29 @@ static void set_array(const struct work *work, uint32_t i, void *data, struct st
                                       work->plan->arrays[i].dtype};
 }
 
+static void settled_in_memory(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size)
+{
+    (void)site;
+    (void)array;
+    (void)offset;
+    (void)size;
+}
+
+/* Where the files of a set are being built. */
+struct files {
+    struct work *work;
+    struct stk_npy *arrays;
+};
+
+static void settled_in_file(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size)
+{
+    const struct files *files = site->cache;
+    uint64_t place = STK_NPY_HEADER_BYTES + offset;
+    STK_ASSERT(place + size <= files->arrays[array].base_size);
+    stk_publish_push(&files->work->files[array], place, size);
+    stk_filemap_forget((uint8_t *)files->arrays[array].base + place, (size_t)size);
+}
+
 static stoker_status build_in_memory(struct work *work, struct stk_npy *out)
 {
     void *data[STK_CACHE_ARRAYS_MAX];
@@ -193,7 +216,8 @@ static stoker_status build_in_memory(struct work *work, struct stk_npy *out)
         out[i] = (struct stk_npy){.base = data[i], .base_size = size > STK_NPY_READ_BYTES_MAX ? size : 0};
         set_array(work, i, data[i], &out[i]);
     }
-    stoker_status status = work->plan->build(work->plan->user, data, work->err);
+    const struct stk_cache_site site = {.settled = settled_in_memory};
+    stoker_status status = work->plan->build(work->plan->user, data, &site, work->err);
     if (status != STOKER_OK) close_arrays(out, work->plan->count);
     return status;
 }
@@ -253,8 +277,10 @@ static stoker_status build_files(struct work *work, struct stk_npy *out)
     const uint32_t count = work->plan->count;
     memset(out, 0, count * sizeof *out);
     for (uint32_t i = 0; i < count; i++) work->files[i] = (struct stk_publish){.fd = -1};
+    struct files files = {work, out};
+    const struct stk_cache_site site = {.settled = settled_in_file, .cache = &files};
     stoker_status status = begin_files(work, out, data);
-    if (status == STOKER_OK) status = work->plan->build(work->plan->user, data, work->err);
+    if (status == STOKER_OK) status = work->plan->build(work->plan->user, data, &site, work->err);
     if (status == STOKER_OK) status = publish_description(work);
     for (uint32_t i = 0; i < count && status == STOKER_OK; i++) status = stk_publish_commit(&work->files[i], work->err);
     if (status == STOKER_OK) {

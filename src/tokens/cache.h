@@ -22,6 +22,14 @@
 
 #define STK_CACHE_ARRAYS_MAX 3u
 
+/* What a builder may tell while it builds: bytes [offset, offset + size) of an array are final and will hardly be looked
+ * at again. Their way to the disk begins, and their pages leave the process: an index of any size is built in little
+ * memory. */
+struct stk_cache_site {
+    void (*settled)(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size);
+    void *cache; /* of cache.c */
+};
+
 /* What a set holds, and how it is made. */
 struct stk_cache_plan {
     uint32_t count;
@@ -34,7 +42,7 @@ struct stk_cache_plan {
     } arrays[STK_CACHE_ARRAYS_MAX];
     void *user;
     /* Fills the arrays, which are zeroed memory of the planned sizes. */
-    stoker_status (*build)(void *user, void *const *out_data, stoker_error *err);
+    stoker_status (*build)(void *user, void *const *out_data, const struct stk_cache_site *site, stoker_error *err);
     /* Whether loaded arrays fit each other (and the plan): CORRUPT if not. NULL allowed. */
     stoker_status (*check)(void *user, const struct stk_npy *arrays, stoker_error *err);
 };

@@ -90,11 +90,17 @@ struct build {
     struct stk_gpt_plan plan;
 };
 
-static stoker_status build_arrays(void *user, void *const *data, stoker_error *err)
+static void settled(void *user, enum stk_gpt_array array, uint64_t offset, uint64_t size)
+{
+    const struct stk_cache_site *site = user;
+    site->settled(site, (uint32_t)array, offset, size);
+}
+
+static stoker_status build_arrays(void *user, void *const *data, const struct stk_cache_site *site, stoker_error *err)
 {
     const struct build *build = user;
-    return stk_gpt_build(&build->gpt->request, &build->plan, data[STK_GPT_DOCUMENT], data[STK_GPT_SAMPLE],
-                         data[STK_GPT_SHUFFLE], err);
+    const struct stk_gpt_progress progress = {settled, (void *)(uintptr_t)site};
+    return stk_gpt_build(&build->gpt->request, &build->plan, data, &progress, err);
 }
 
 static stoker_status check_built(void *user, const struct stk_npy *arrays, stoker_error *err)

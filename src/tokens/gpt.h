@@ -18,7 +18,6 @@
 #include "tokens/cache.h"
 #include "tokens/mock.h"
 
-enum stk_gpt_array { STK_GPT_DOCUMENT, STK_GPT_SAMPLE, STK_GPT_SHUFFLE, STK_GPT_ARRAYS };
 
 struct stoker_gpt_dataset {
     /* fixed after open */
