@@ -87,13 +87,6 @@ class MegatronDataset(abc.ABC):
     def unique_identifiers(self, value: OrderedDict[str, Any]) -> None:
         self._identifiers = value
 
-    @property
-    def unique_description(self) -> str:
-        """Its JSON text."""
-        if self._description is None:
-            self._description = self._describe(0)
-        return self._description
-
     def _describe(self, depth: int) -> str:
         if self._names_differ():
             return identity.dataset_text(self._own, self._part, self._extras, depth)
@@ -104,6 +97,13 @@ class MegatronDataset(abc.ABC):
     def _names_differ(self) -> bool:
         names = (*self._own, *self._part.names, *self._extras)
         return len(set(names)) == len(names)
+
+    @property
+    def unique_description(self) -> str:
+        """Its JSON text."""
+        if self._description is None:
+            self._description = self._describe(0)
+        return self._description
 
     @unique_description.setter
     def unique_description(self, value: str) -> None:
