@@ -233,7 +233,8 @@ class Write(Task):
 
 class Merge(Write):
     def run(self):
-        builder = self.api["IndexedDatasetBuilder"](os.path.join(self.folder, "out.bin"), dtype=numpy.uint16)
+        extra = {"sync": self.form["sync"]} if self.name == "stoker" else {}  # megatron-core never waits for the disk
+        builder = self.api["IndexedDatasetBuilder"](os.path.join(self.folder, "out.bin"), dtype=numpy.uint16, **extra)
         for _ in range(MERGE_FILES):
             builder.add_index(self.form["prefix"])
         builder.finalize(os.path.join(self.folder, "out.idx"))

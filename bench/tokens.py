@@ -3,7 +3,8 @@
 
 Cells: build-30 (30 epochs of a million documents), build-many (6,153 documents, 19,673 epochs), shuffle, blend-10, -100, -1000
 and -repeat, items, batches, prefixes (up to the first item), prefixes-read (up to the 2,000th: most
-datasets were used), write, merge. Each contender lives in a process of its own; rounds alternate, and every
+datasets were used), write, merge (neither waits
+for the disk), merge-synced (stoker does, its default). Each contender lives in a process of its own; rounds alternate, and every
 round of both must give the same bytes. Peak memory is what the process's own peak rose by during the round.
 """
 
@@ -33,7 +34,8 @@ CELLS = {
     "prefixes": ("prefixes", 10.0, dict(prefixes=1000, read=1, samples=20_000, sequence_length=256)),
     "prefixes-read": ("prefixes", None, dict(prefixes=1000, read=2000, samples=20_000, sequence_length=256)),
     "write": ("write", 3.0, dict(documents=20_000)),
-    "merge": ("merge", 5.0, dict(data="text")),
+    "merge": ("merge", 5.0, dict(data="text", sync=False)),  # like with like
+    "merge-synced": ("merge", None, dict(data="text", sync=True)),
 }
 PEAK_SHARE = 0.5  # of the reference's, for the builds
 

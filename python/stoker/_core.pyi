@@ -194,7 +194,13 @@ class IndexedFile:
 
 class IndexedBuilder:
     def __new__(
-        cls, bin_path: str | PathLike[str], *, dtype_code: int = 4, multimodal: bool = False, wrap: bool = False
+        cls,
+        bin_path: str | PathLike[str],
+        *,
+        dtype_code: int = 4,
+        multimodal: bool = False,
+        wrap: bool = False,
+        sync: bool = True,
     ) -> IndexedBuilder: ...
     def add_item(self, buffer: Buffer, dtype_code: int, mode: int = 0) -> None: ...
     def add_document(

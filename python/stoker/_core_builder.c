@@ -84,15 +84,16 @@ static int elements_of(PyObject *object, int dtype_code, Py_buffer *buffer, stok
 
 static PyObject *builder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"bin_path", "dtype_code", "multimodal", "wrap", NULL};
+    static char *names[] = {"bin_path", "dtype_code", "multimodal", "wrap", "sync", NULL};
     stoker_dataset_builder_options options = STOKER_DATASET_BUILDER_OPTIONS_INIT;
     PyObject *path = NULL;
-    int wrap = 0;
+    int wrap = 0, sync = 1;
     options.dtype_code = STOKER_TOKEN_INT32;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$ipp", names, PyUnicode_FSConverter, &path, &options.dtype_code,
-                                     &options.multimodal, &wrap)) {
+                                     &options.multimodal, &wrap, &sync)) {
         return NULL;
     }
+    options.unsynced = !sync;
     options.range = wrap ? STOKER_TOKEN_RANGE_WRAP : STOKER_TOKEN_RANGE_ERROR;
     struct builder_object *self = (struct builder_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self != NULL) {

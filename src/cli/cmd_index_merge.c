@@ -23,7 +23,7 @@ struct stems {
 
 struct merge {
     const char *input, *output;
-    bool multimodal;
+    bool multimodal, no_sync;
     struct stems stems;
     stoker_dataset_builder *builder;
     stoker_dataset_facts facts; /* sums over all inputs */
@@ -138,6 +138,7 @@ static stoker_status add_input(struct merge *merge, const char *prefix, const ch
         stoker_dataset_builder_options made = STOKER_DATASET_BUILDER_OPTIONS_INIT;
         made.dtype_code = facts.dtype_code;
         made.multimodal = merge->multimodal;
+        made.unsynced = merge->no_sync;
         STK_TRY(stoker_dataset_builder_create(bin_path, &made, &merge->builder, err));
         merge->facts.dtype_code = facts.dtype_code;
     }
@@ -180,7 +181,7 @@ static void print_result(const struct merge *merge, bool as_json)
 
 int cmd_index_merge(int argc, char **argv)
 {
-    bool json = false, multimodal = false;
+    bool json = false, multimodal = false, no_sync = false;
     const char *input = NULL, *output = NULL;
     int count = 0;
     const struct cli_option options[] = {
@@ -188,10 +189,11 @@ int cmd_index_merge(int argc, char **argv)
         {0, "output-prefix", "PREFIX", "write PREFIX.idx and PREFIX.bin; its folder must exist and be named", NULL,
          &output},
         {0, "multimodal", NULL, "the files have a mode for each sequence", &multimodal, NULL},
+        {0, "no-sync", NULL, "do not wait until the files are on the disk", &no_sync, NULL},
         {0, "json", NULL, "print the result as one JSON object", &json, NULL},
     };
     const struct cli_usage usage = {
-        "index merge", "--input DIR --output-prefix PREFIX [--multimodal] [--json]",
+        "index merge", "--input DIR --output-prefix PREFIX [--multimodal] [--no-sync] [--json]",
         "Join all datasets of a folder, in the order of their names. Their element type must be the same. The result\n"
         "appears when it is whole.",
         options, sizeof options / sizeof options[0]};
@@ -200,7 +202,7 @@ int cmd_index_merge(int argc, char **argv)
     if (count != 0) return cli_usage_error(&usage, "argument '%s' is not expected", argv[1]);
     if (!input || !output) return cli_usage_error(&usage, "--input and --output-prefix are needed");
     cli_interrupt_removes(NULL); /* the data have no name yet */
-    struct merge merge = {.input = input, .output = output, .multimodal = multimodal};
+    struct merge merge = {.input = input, .output = output, .multimodal = multimodal, .no_sync = no_sync};
     stoker_error err = {0};
     stoker_status status = run(&merge, &err);
     stoker_dataset_builder_destroy(merge.builder);

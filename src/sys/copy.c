@@ -56,7 +56,7 @@ static bool is_refusal(int os_error)
            os_error == EPERM || os_error == EBADF || os_error == EOVERFLOW || os_error == ETXTBSY;
 }
 
-stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, stoker_error *err)
+stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, bool push, stoker_error *err)
 {
     static step_fn *const ways[] = {step_range, step_sendfile, step_buffer};
     enum { LAST = sizeof ways / sizeof ways[0] - 1 };
@@ -74,7 +74,8 @@ stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size
         }
         ssize_t moved = ways[way](from, to, done, to_offset, part, buffer);
         if (moved > 0) {
-            (void)sync_file_range(to, (off_t)(to_offset + done), (off_t)moved, SYNC_FILE_RANGE_WRITE); /* a hint */
+            if (push) /* only a hint */
+                (void)sync_file_range(to, (off_t)(to_offset + done), (off_t)moved, SYNC_FILE_RANGE_WRITE);
             done += (uint64_t)moved;
         } else if (way < LAST && (moved == 0 || is_refusal(errno))) {
             way++; /* some file systems say 0 for what they do not support */

@@ -5,13 +5,14 @@
 #ifndef STK_SYS_COPY_H
 #define STK_SYS_COPY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <stoker/error.h>
 
-/* Copies the first `size` bytes of `from` to `to` at `to_offset`. The position of `to` may move. They
- * begin to go to the disk at once, so that a later sync waits less. CORRUPT: `from` ends
+/* Copies the first `size` bytes of `from` to `to` at `to_offset`. The position of `to` may move. With `push`
+ * they begin to go to the disk at once, so that a later sync waits less. CORRUPT: `from` ends
  * before; IO, NO_SPACE, NO_MEMORY. The caller adds the names. */
-stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, stoker_error *err);
+stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, bool push, stoker_error *err);
 
 #endif

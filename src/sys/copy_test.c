@@ -59,15 +59,15 @@ static void expect_copy(void)
     for (int i = 0; i < SIZE; i++) bytes[i] = (uint8_t)(i * 31 + i / 977);
     assert_int_equal(write(from, bytes, SIZE), SIZE);
     assert_int_equal(write(to, "1234567....", 11), 11);
-    assert_int_equal(stk_copy_bytes(from, to, 7, SIZE, &err), STOKER_OK);
+    assert_int_equal(stk_copy_bytes(from, to, 7, SIZE, true, &err), STOKER_OK);
     assert_int_equal(err.status, STOKER_OK);
     assert_int_equal(pread(to, copied, sizeof copied, 0), sizeof copied);
     assert_memory_equal(copied, "1234567", 7);
     assert_memory_equal(copied + 7, bytes, SIZE);
-    assert_int_equal(stk_copy_bytes(from, to, 3, 0, &err), STOKER_OK);
-    assert_int_equal(stk_copy_bytes(from, to, 0, SIZE + 1, &err), STOKER_ERR_CORRUPT);
+    assert_int_equal(stk_copy_bytes(from, to, 3, 0, true, &err), STOKER_OK);
+    assert_int_equal(stk_copy_bytes(from, to, 0, SIZE + 1, true, &err), STOKER_ERR_CORRUPT);
     assert_non_null(strstr(err.message, "ends at byte 3000000"));
-    assert_int_equal(stk_copy_bytes(from, to, INT64_MAX, 2, &err), STOKER_ERR_LIMIT);
+    assert_int_equal(stk_copy_bytes(from, to, INT64_MAX, 2, true, &err), STOKER_ERR_LIMIT);
     (void)close(from), (void)close(to);
 }
 
@@ -111,7 +111,7 @@ static void test_faults_are_not_retried_elsewhere(void **state)
         (void)reset(state);
         stoker_error err = {0};
         range_error = faults[i];
-        assert_int_equal(stk_copy_bytes(from, to, 0, 3, &err), i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
+        assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &err), i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
         assert_int_equal(err.os_error, faults[i]);
         assert_int_equal(sendfile_calls, 0);
     }

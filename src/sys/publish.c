@@ -185,6 +185,7 @@ static int sync_folder(const char *folder)
 
 void stk_publish_push(struct stk_publish *publish, uint64_t offset, uint64_t size)
 {
+    if (publish->unsynced) return;
     (void)sync_file_range(publish->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE); /* only a hint */
 }
 
@@ -212,7 +213,7 @@ struct commit {
 static int sync_files(struct commit *commit)
 {
     for (commit->at = 0; commit->at < commit->count; commit->at++)
-        if (fsync(commit->files[commit->at]->fd) != 0) return -1;
+        if (!commit->files[commit->at]->unsynced && fsync(commit->files[commit->at]->fd) != 0) return -1;
     return 0;
 }
 
@@ -229,7 +230,7 @@ static int sync_folders(struct commit *commit)
 {
     for (commit->at = 0; commit->at < commit->count; commit->at++) {
         bool same = commit->at > 0 && strcmp(commit->folders[commit->at], commit->folders[commit->at - 1]) == 0;
-        if (!same && sync_folder(commit->folders[commit->at]) != 0) return -1;
+        if (!same && !commit->files[commit->at]->unsynced && sync_folder(commit->folders[commit->at]) != 0) return -1;
     }
     return 0;
 }

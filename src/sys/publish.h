@@ -16,6 +16,7 @@
 struct stk_publish {
     int fd; /* open for reading and writing; -1 after commit or abort */
     char *path, *part_path;
+    bool unsynced; /* set by the caller after begin: names are given without syncing; a power cut may leave holes */
 };
 
 /* Creates the temporary file (unique, in path's folder). NOT_FOUND (no such folder), IO, NO_SPACE, NO_MEMORY. */

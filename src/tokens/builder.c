@@ -51,6 +51,7 @@ stoker_status stoker_dataset_builder_create(const char *bin_path, const stoker_d
     if (!builder->buffer) status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to write '%s'", bin_path);
     if (status == STOKER_OK) status = stk_list_reserve(&builder->documents, 1, err);
     if (status == STOKER_OK) status = stk_publish_begin(bin_path, &builder->bin, err);
+    builder->bin.unsynced = options->unsynced != 0;
     if (status < 0) {
         stoker_dataset_builder_destroy(builder);
         return status;

@@ -139,7 +139,7 @@ static stoker_status publish_both(stoker_dataset_builder *builder, struct stk_pu
 {
     struct aside old_idx = {NULL, NULL}, old_bin = {NULL, NULL};
     /* The long wait for the disk comes before the instant in which neither the old files nor the new have the names. */
-    if (fsync(builder->bin.fd) != 0 || fsync(idx->fd) != 0)
+    if (!idx->unsynced && (fsync(builder->bin.fd) != 0 || fsync(idx->fd) != 0))
         return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot sync '%s' and '%s'", builder->bin.path, idx->path);
     STK_TRY(aside_begin(idx->path, &old_idx, err));
     stoker_status status = aside_begin(builder->bin.path, &old_bin, err);
@@ -159,6 +159,7 @@ stoker_status stoker_dataset_builder_finalize(stoker_dataset_builder *builder, c
     STK_TRY(check_ended(builder, err));
     STK_TRY(finish_data(builder, err));
     STK_TRY(stk_publish_begin(idx_path, &idx, err));
+    idx.unsynced = builder->bin.unsynced;
     stoker_status status = write_index(builder, &idx, err);
     if (status == STOKER_OK) {
         status = publish_both(builder, &idx, err);

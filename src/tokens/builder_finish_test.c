@@ -54,6 +54,28 @@ static void test_a_dataset_takes_the_place_of_another(void **state)
     stoker_dataset_close(old);
 }
 
+static void test_an_unsynced_dataset_waits_for_no_disk(void **state)
+{
+    (void)state;
+    static const int32_t lengths[] = {5, 1, 7};
+    stoker_dataset_builder_options options = STOKER_DATASET_BUILDER_OPTIONS_INIT;
+    stoker_dataset_builder *builder = NULL;
+    stoker_elements all = {fixture_tokens, 13, STOKER_TOKEN_UINT16};
+    options.dtype_code = STOKER_TOKEN_UINT16;
+    options.unsynced = 1;
+    fsync_fails_at = 1; /* none is called */
+    assert_int_equal(stoker_dataset_builder_create(in_folder("quick.bin"), &options, &builder, NULL), STOKER_OK);
+    assert_int_equal(stoker_dataset_builder_add_document(builder, all, lengths, 3, NULL, NULL), STOKER_OK);
+    assert_int_equal(stoker_dataset_builder_finalize(builder, in_folder("quick.idx"), NULL), STOKER_OK);
+    assert_int_equal(fsync_fails_at, 1);
+    fsync_fails_at = 0;
+    stoker_dataset_builder_destroy(builder);
+    stoker_dataset *dataset = NULL;
+    assert_int_equal(stoker_dataset_open(in_folder("quick"), NULL, &dataset, NULL), STOKER_OK);
+    assert_int_equal(stoker_dataset_verify(dataset, NULL, NULL), STOKER_OK);
+    stoker_dataset_close(dataset);
+}
+
 static void test_sequences_without_a_document_are_refused(void **state)
 {
     (void)state;
@@ -140,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_a_dataset_takes_the_place_of_another),
+        FIXTURE_TEST(test_an_unsynced_dataset_waits_for_no_disk),
         FIXTURE_TEST(test_sequences_without_a_document_are_refused),
         FIXTURE_TEST(test_names_that_cannot_be),
         FIXTURE_TEST(test_fault_writes),

@@ -512,6 +512,8 @@ class IndexedDatasetBuilder:
         multimodal: keep a mode for each sequence.
         wrap: integers that the type cannot hold are taken modulo 2^bits, as in Megatron-LM; else they are an error that
             names document and position.
+        sync: ``finalize`` waits until the files are on the disk. False: it does not, as Megatron-LM; every program sees
+            both files whole or not at all, but a power cut soon after may leave holes in them.
     """
 
     def __init__(
@@ -521,11 +523,12 @@ class IndexedDatasetBuilder:
         multimodal: bool = False,
         *,
         wrap: bool = False,
+        sync: bool = True,
     ) -> None:
         self.dtype = dtype
         self.multimodal = multimodal
         self._core = _core.IndexedBuilder(
-            os.fspath(bin_path), dtype_code=DType.code_from_dtype(dtype), multimodal=multimodal, wrap=wrap
+            os.fspath(bin_path), dtype_code=DType.code_from_dtype(dtype), multimodal=multimodal, wrap=wrap, sync=sync
         )
 
     def add_item(self, tensor: Any, mode: int = 0) -> None:
