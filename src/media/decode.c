@@ -166,6 +166,13 @@ static stoker_status run_segments(struct pass *pass, const struct stk_segment *s
     return STOKER_OK;
 }
 
+/* Where frames were lost, the k-th of those that come out is not the k-th of the table, also for a request whose own
+ * packets are whole. */
+static bool may_jump(const struct pass *pass)
+{
+    return pass->table->by_time && !pass->table->broken && !pass->decoder->in_order;
+}
+
 /* The fewest packets, frames known by their times. *out_complete false: damage was met or a frame did not come; decode
  * in order. */
 static stoker_status decode_by_time(struct pass *pass, bool *out_complete, stoker_error *err)
@@ -301,7 +308,7 @@ static stoker_status make_sample(struct pass *pass, const struct stk_form *form,
     bool known = *known_frames != 0;
     STK_TRY(check_loss(pass, form, frames, err));
     choose(pass, form, frames, ordinals);
-    if (!known && pass->table->by_time && !pass->decoder->in_order) {
+    if (!known && may_jump(pass)) {
         bool complete = false;
         STK_TRY(decode_by_time(pass, &complete, err));
         pass->result.frames_presented = frames;
@@ -401,7 +408,7 @@ static stoker_status give_listed(struct pass *pass, stoker_error *err)
 {
     uint64_t last = pass->ordinals[pass->count - 1], counted = 0;
     if (last >= pass->table->shown_count) return past_the_end(last, pass->table->shown_count, err);
-    if (pass->table->by_time && !pass->decoder->in_order) {
+    if (may_jump(pass)) {
         bool complete = false;
         STK_TRY(decode_by_time(pass, &complete, err));
         if (complete) return STOKER_OK;

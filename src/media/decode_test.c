@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "media/ffmpeg.h"
 #include "media/media_fixture.h"
 
 static const char *const good_clips[] = {"alpha_qtrle.mov",
@@ -143,6 +144,84 @@ static void write_damaged(const char *path)
     stk_file_close(&file);
 }
 
+/* Sums of the frames that came, by their place in the list. */
+struct sums {
+    uint64_t of[64];
+    size_t count;
+};
+
+static stoker_status add_sum(void *user, size_t position, const uint8_t *rgb, uint32_t width, uint32_t height,
+                             stoker_error *err)
+{
+    struct sums *sums = user;
+    (void)err;
+    assert_true(position < 64);
+    uint64_t sum = 14695981039346656037u;
+    for (size_t i = 0; i < (size_t)width * height * 3; i++) sum = (sum ^ rgb[i]) * 1099511628211u;
+    sums->of[position] = sum;
+    if (position >= sums->count) sums->count = position + 1;
+    return STOKER_OK;
+}
+
+/* One packet is no picture any more. The k-th frame is that of all that come out, also if a request's own packets are
+ * whole. */
+static void test_frames_after_a_lost_one_keep_their_numbers(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/stoker-lost-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    struct stk_file file = open_clip("h264_bframes_g12.mp4");
+    struct stk_av *av = NULL;
+    uint8_t *bytes = malloc(file.size);
+    size_t size = 0;
+    assert_non_null(bytes);
+    assert_int_equal(stk_file_read(&file, 0, bytes, file.size, &size, NULL), STOKER_OK);
+    assert_int_equal(stk_av_open(&file, &av, NULL), STOKER_OK);
+    assert_int_equal(stk_av_scan(av, STK_AV_KEEP_BYTES, NULL), STOKER_OK);
+    const struct stk_packet_table *table = stk_av_table(av);
+    uint64_t promised = table->shown_count;
+    /* The seventh packet is a picture that nothing refers to. */
+    size_t at = 0;
+    while (at + 4 < size && memcmp(bytes + at, "mdat", 4) != 0) at++;
+    at += 4;
+    for (uint32_t i = 0; i < 6; i++) at += table->packets[i].size;
+    assert_true(at + 4 < size);
+    memset(bytes + at, 0xff, 4); /* the length of its only unit */
+    stk_av_close(av);
+    stk_file_close(&file);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, size, out), size);
+    assert_int_equal(fclose(out), 0);
+    free(bytes);
+
+    struct stk_decoder *decoder = make_decoder();
+    struct sums all = {{0}, 0};
+    stoker_frame_list list = {NULL, 0, 64, 64};
+    stoker_error err = {0};
+    assert_int_equal(stk_file_open(path, &file, &err), STOKER_OK);
+    uint64_t frames = 0;
+    assert_int_equal(stk_decoder_count(decoder, &file, &frames, &err), STOKER_OK);
+    assert_int_equal(frames, promised - 1);
+    uint64_t every[64];
+    for (uint64_t i = 0; i < 64; i++) every[i] = i;
+    list.indices = every;
+    list.count = frames < 64 ? frames : 64;
+    assert_int_equal(stk_decoder_frames(decoder, &file, &list, add_sum, &all, &err), STOKER_OK);
+    for (uint64_t i = 0; i < all.count; i++) {
+        struct sums one = {{0}, 0};
+        list.indices = &i;
+        list.count = 1;
+        assert_int_equal(stk_decoder_frames(decoder, &file, &list, add_sum, &one, &err), STOKER_OK);
+        if (one.of[0] != all.of[i]) fail_msg("frame %llu alone is another one", (unsigned long long)i);
+    }
+    stk_file_close(&file);
+    stk_decoder_destroy(decoder);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_damage_follows_the_policy_and_is_remembered(void **state)
 {
     (void)state;
@@ -218,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_every_plan_gives_the_same_bytes),
         cmocka_unit_test(test_a8_nothing_is_written_outside_any_form),
         cmocka_unit_test(test_short_clip_repeats_its_last_frame_or_fails),
+        cmocka_unit_test(test_frames_after_a_lost_one_keep_their_numbers),
         cmocka_unit_test(test_damage_follows_the_policy_and_is_remembered),
         cmocka_unit_test(test_many_opens_leave_no_memory_behind),
     };

@@ -312,12 +312,38 @@ static struct stk_packet describe(const AVPacket *packet)
     return out;
 }
 
+/* Bytes of the length before each unit of a packet, 0 if units are not stored so. */
+static uint32_t unit_length_bytes(const AVCodecParameters *codec)
+{
+    const uint8_t *extra = codec->extradata;
+    if (codec->codec_id == AV_CODEC_ID_H264 && codec->extradata_size >= 7 && extra[0] == 1) return (extra[4] & 3u) + 1;
+    if (codec->codec_id == AV_CODEC_ID_HEVC && codec->extradata_size >= 23 && extra[0] == 1)
+        return (extra[21] & 3u) + 1;
+    return 0;
+}
+
+/* Do the units of a packet fill it? The decoder refuses a packet of which one reaches past the end. */
+static bool is_whole(const AVPacket *packet, uint32_t length_bytes)
+{
+    const uint8_t *at = packet->data;
+    size_t left = packet->size > 0 ? (size_t)packet->size : 0;
+    while (length_bytes > 0 && left >= length_bytes) {
+        uint64_t size = 0;
+        for (uint32_t i = 0; i < length_bytes; i++) size = size << 8 | at[i];
+        if (size == 0 || size > left - length_bytes) return false;
+        at += length_bytes + size;
+        left -= length_bytes + (size_t)size;
+    }
+    return true;
+}
+
 static stoker_status scan_packets(struct stk_av *av, uint64_t keep_bytes_max, stoker_error *err)
 {
     size_t packets_cap = 0, kept_cap = 0;
     uint64_t bytes = 0, reads = 0;
     bool keep = true, last_is_cut = false;
     int64_t latest = INT64_MIN;
+    const uint32_t length_bytes = unit_length_bytes(av->stream->codecpar);
     for (;;) {
         stoker_status status = read_packet(av, &reads, err);
         if (status == STOKER_END) break;
@@ -332,6 +358,7 @@ static stoker_status scan_packets(struct stk_av *av, uint64_t keep_bytes_max, st
         if (keep && index == kept_cap) STK_TRY(grow((void **)&av->kept, sizeof *av->kept, &kept_cap, err));
         av->packets[index] = describe(av->packet);
         last_is_cut = av->packet->flags & AV_PKT_FLAG_CORRUPT;
+        if (!last_is_cut && !is_whole(av->packet, length_bytes)) av->table.broken = true;
         if (av->packet->pts != STK_TIME_NONE && av->packet->pts >= latest) {
             latest = av->packet->pts;
             av->last_duration = (double)av->packet->duration;

@@ -35,6 +35,7 @@ static void test_scan_knows_hidden_and_cut_packets(void **state)
         assert_int_equal(table->count, clips[i].packets);
         assert_int_equal(table->shown_count, clips[i].shown);
         assert_int_equal(table->by_time, clips[i].by_time);
+        assert_false(table->broken);
         stk_av_close(av);
         stk_file_close(&file);
     }

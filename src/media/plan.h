@@ -43,6 +43,7 @@ struct stk_packet_table {
     const struct stk_shown *shown; /* presentation order; made by stk_plan_shown() */
     size_t shown_count;
     bool by_time;
+    bool broken; /* a packet cannot be what it says: frames are lost, whatever is asked for, and must be counted */
 };
 
 /* Fills `shown` (room for `count`) and the packets' `key`; returns how many are shown. *out_by_time: all times known,

@@ -59,25 +59,37 @@ static const char *clip(const char *name)
     return path;
 }
 
-static void check_counts(const char *name, uint64_t promised, uint64_t decoded, uint32_t width, uint32_t height,
-                         size_t rounds)
+/* Both counts may lie between two figures: x264's bytes, and so what a cut or an overwritten range hits, depend on how its
+ * threads were scheduled. Returns the frames that are promised. */
+static uint64_t check_range(const char *name, const uint64_t promised[2], const uint64_t decoded[2], uint32_t width,
+                            uint32_t height, size_t rounds)
 {
     stoker_media_info info;
     struct frames frames;
     stoker_error err;
     const char *path = clip(name);
     assert_int_equal(stoker_media_probe(path, 0, &info, &err), STOKER_OK);
-    if (info.frames != promised) fail_msg("%s: %llu frames promised", name, (unsigned long long)info.frames);
+    uint64_t count = info.frames;
+    if (count < promised[0] || count > promised[1])
+        fail_msg("%s: %llu frames promised", name, (unsigned long long)count);
     assert_int_equal(info.width, width);
     assert_int_equal(info.height, height);
     assert_int_equal(stoker_media_probe(path, STOKER_PROBE_EXACT, &info, &err), STOKER_OK);
-    if (info.frames != decoded) fail_msg("%s: %llu frames decoded", name, (unsigned long long)info.frames);
+    if (info.frames < decoded[0] || info.frames > decoded[1])
+        fail_msg("%s: %llu frames decoded", name, (unsigned long long)info.frames);
     assert_int_equal(frames_decode(path, NULL, 0, &frames, &err), STOKER_OK);
-    assert_int_equal(frames.count, decoded);
+    assert_int_equal(frames.count, info.frames);
     assert_int_equal(frames.width, width);
     assert_int_equal(frames.height, height);
     frames_check_access(path, &frames, rounds);
     frames_drop(&frames);
+    return count;
+}
+
+static void check_counts(const char *name, uint64_t promised, uint64_t decoded, uint32_t width, uint32_t height,
+                         size_t rounds)
+{
+    (void)check_range(name, (uint64_t[]){promised, promised}, (uint64_t[]){decoded, decoded}, width, height, rounds);
 }
 
 static void check_index(const char *name, uint64_t index, stoker_status expected)
@@ -91,9 +103,11 @@ static void check_index(const char *name, uint64_t index, stoker_status expected
 static void test_situation_10_fewer_frames_than_promised(void **state)
 {
     (void)state;
-    check_counts("trunc_fast.mp4", 31, 31, 320, 240, 31);
+    static const uint64_t about_31[] = {30, 32};
+    uint64_t count = check_range("trunc_fast.mp4", about_31, about_31, 320, 240, 30);
     check_index("trunc_fast.mp4", 0, STOKER_OK);
-    check_index("trunc_fast.mp4", 30, STOKER_OK);
+    check_index("trunc_fast.mp4", count - 1, STOKER_OK);
+    check_index("trunc_fast.mp4", count, STOKER_ERR_INVALID_ARGUMENT);
     check_index("trunc_fast.mp4", 59, STOKER_ERR_INVALID_ARGUMENT);
     check_counts("bigpts.mp4", 60, 60, 320, 240, 20);
 }
@@ -101,7 +115,7 @@ static void test_situation_10_fewer_frames_than_promised(void **state)
 static void test_situation_38_damaged_frames_are_counted(void **state)
 {
     (void)state;
-    check_counts("corrupt.mp4", 60, 58, 320, 240, 58);
+    (void)check_range("corrupt.mp4", (uint64_t[]){60, 60}, (uint64_t[]){54, 59}, 320, 240, 54);
 }
 
 static void test_situation_39_files_without_video(void **state)
