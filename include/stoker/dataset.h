@@ -295,11 +295,12 @@ typedef struct stoker_dataset_builder_options {
     int dtype_code; /**< 0: int32 */
     int multimodal;
     stoker_token_range range;
-    int unsynced; /**< publish without waiting for the disk, as Megatron-LM does: whole or not at all for every program, but
-                       a power cut soon after may leave files with holes */
+    int unsynced; /**< publish without waiting for the disk, as Megatron-LM does: whole or not at all for every
+                       program, but a power cut soon after may leave files with holes */
 } stoker_dataset_builder_options;
 
-#define STOKER_DATASET_BUILDER_OPTIONS_INIT { sizeof(stoker_dataset_builder_options), 0, 0, STOKER_TOKEN_RANGE_ERROR, 0 }
+#define STOKER_DATASET_BUILDER_OPTIONS_INIT                                                                            \
+    { sizeof(stoker_dataset_builder_options), 0, 0, STOKER_TOKEN_RANGE_ERROR, 0 }
 
 /** Begin a dataset. Nothing appears under the final names before stoker_dataset_builder_finalize(): data goes to a
  * temporary file beside `bin_path`.

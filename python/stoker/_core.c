@@ -3,7 +3,8 @@
  * The extension module stoker._core: module set-up, errors, and what is about the process itself.
  *
  * Sources: _core_media.c (probe, frames, sources), _core_loader.c (client, loader, batch, leaf), _core_worker.c
- * (channels of templates and workers), _core_tokens.c and _core_builder.c (token files), _core_object.c (object storage).
+ * (channels of templates and workers), _core_tokens.c and _core_builder.c (token files), _core_object.c (object
+ * storage).
  */
 #include "_core.h"
 #include "_core_text.h"

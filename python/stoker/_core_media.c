@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Media for Python: probe one file, decode listed frames, and two kinds of sources (native video, process). Images are in
- * _core_image.c.
+ * Media for Python: probe one file, decode listed frames, and two kinds of sources (native video, process). Images are
+ * in _core_image.c.
  *
  * Decoding runs without the interpreter lock. A frame callback fills private memory; Python objects are made after it.
  */

@@ -99,8 +99,8 @@
 #define STK_IMAGE_BYTES_MAX (UINT64_C(1) << 30) /* of a file, which is read whole */
 #define STK_IMAGE_SCALED_MAX (1u << 24) /* the long side before the crop: a line of pixels is no picture */
 
-/* Packing. Ids are uint32_t; a global batch of 16 million samples is beyond any. cu_seqlens are int32, and the sum of L * L
- * then fits in 64 bits. */
+/* Packing. Ids are uint32_t; a global batch of 16 million samples is beyond any. cu_seqlens are int32, and the sum of
+ * L * L then fits in 64 bits. */
 #define STK_PACK_SAMPLES_MAX (1u << 24)
 #define STK_PACK_TOKENS_MAX UINT64_C(0x7fffffff)
 #define STK_PACK_RANKS_MAX (1u << 20)

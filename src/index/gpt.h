@@ -50,8 +50,9 @@ struct stk_gpt_progress {
     void *user;
 };
 
-/* Fills document[plan.documents] (int32), sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from one
- * generator. `progress` may be NULL. INVALID_ARGUMENT: a row that Megatron-LM refuses (negative offset), naming it. */
+/* Fills document[plan.documents] (int32), sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from
+ * one generator. `progress` may be NULL. INVALID_ARGUMENT: a row that Megatron-LM refuses (negative offset), naming
+ * it. */
 stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan,
                             void *const out_arrays[STK_GPT_ARRAYS], const struct stk_gpt_progress *progress,
                             stoker_error *err);

@@ -81,8 +81,8 @@ void stk_crew_break(struct stk_crew *crew, const struct stk_message_verdict *ver
 void stk_crew_reload(struct stk_crew *crew);
 /* Goes on with closing once the workers are gone. */
 void stk_crew_check_closed(struct stk_crew *crew);
-/* What became of a child or of a template's child: "killed by signal 9 (Killed)", or "ended" if nothing tells. Reaps it if it is
- * ours. */
+/* What became of a child or of a template's child: "killed by signal 9 (Killed)", or "ended" if nothing tells. Reaps it
+ * if it is ours. */
 void stk_child_reap(pid_t pid, int pidfd, char *out, size_t size);
 
 /* template.c */
