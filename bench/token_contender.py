@@ -161,6 +161,20 @@ class Items(Task):
                                                       ("tokens", "labels", "loss_mask", "position_ids"))))
 
 
+class Fetched(Items):
+    """The same items as PyTorch's loader fetches them, 64 at a time: by __getitems__() where the dataset has it."""
+
+    def prepare(self):
+        super().prepare()
+        from torch.utils.data._utils.fetch import _MapDatasetFetcher
+        self.fetcher = _MapDatasetFetcher(self.data, True, lambda items: items, False)
+
+    def run(self):
+        for at in range(0, len(self.order), 64):
+            items = self.fetcher.fetch(self.order[at:at + 64])
+        self.last = items[-1]
+
+
 class Batches(Items):
     def prepare(self):
         super().prepare()
@@ -243,7 +257,7 @@ class Merge(Write):
         Task.prepare(self)
 
 
-TASKS = dict(build=Build, shuffle=Shuffle, blend=Blend, items=Items, batches=Batches, prefixes=Prefixes, write=Write, merge=Merge)
+TASKS = dict(build=Build, shuffle=Shuffle, blend=Blend, items=Items, fetched=Fetched, batches=Batches, prefixes=Prefixes, write=Write, merge=Merge)
 
 
 def peak_bytes():

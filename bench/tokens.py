@@ -2,7 +2,8 @@
 """./dev bench tokens: token data, stoker.megatron against megatron-core (and NumPy), the same calls on the same files.
 
 Cells: build-30 (30 epochs of a million documents), build-many (6,153 documents, 19,673 epochs), shuffle, blend-10, -100, -1000
-and -repeat, items, batches, prefixes (up to the first item), prefixes-read (up to the 2,000th: most
+and -repeat, items, fetched (the same through
+the fetcher of PyTorch's loader), batches, prefixes (up to the first item), prefixes-read (up to the 2,000th: most
 datasets were used), write, merge (neither waits
 for the disk), merge-synced (stoker does, its default). Each contender lives in a process of its own; rounds alternate, and every
 round of both must give the same bytes. Peak memory is what the process's own peak rose by during the round.
@@ -30,6 +31,7 @@ CELLS = {
     "blend-1000": ("blend", 15.0, dict(datasets=1000, kinds=0, size=10_000_000)),
     "blend-repeat": ("blend", 50.0, dict(datasets=1000, kinds=5, size=10_000_000)),
     "items": ("items", 10.0, dict(data="text", samples=20_000, items=4000, sequence_length=4096)),
+    "fetched": ("fetched", 10.0, dict(data="text", samples=20_000, items=4000, sequence_length=4096)),
     "batches": ("batches", 0.5, dict(data="text", samples=20_000, items=4096, batch=1024, sequence_length=4096)),
     "prefixes": ("prefixes", 10.0, dict(prefixes=1000, read=1, samples=20_000, sequence_length=256)),
     "prefixes-read": ("prefixes", None, dict(prefixes=1000, read=2000, samples=20_000, sequence_length=256)),

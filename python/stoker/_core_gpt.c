@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of token files for Python: GptDataset, and the blocks that its items are (ItemBlock). Blends are in
- * _core_blend.c, index arrays in _core_index.c.
- *
- * An item is one block of memory, because the members of an item are cut from it in Python faster than they could be
- * made here one by one. Blocks of a dataset are used again when the item is gone: an allocation of their size goes to
- * the system each time, and its pages would cost more than the item.
+ * Samples of token files for Python: GptDataset. Items are blocks (_core_block.c) whose members are cut in Python: that is
+ * faster than making tensors here one by one. Blends are in _core_blend.c, index arrays in _core_index.c.
  */
 #include "_core_gpt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "_core_block.h"
 #include "_core_tokens.h"
 
-enum { MEMBERS = 7, RESTING_MAX = 8, ALIGNMENT = 64 };
+enum { MEMBERS = 7 };
 
 enum member { TOKENS, LABELS, ATTENTION_MASK, LOSS_MASK, POSITION_IDS, CU_SEQLENS, MAX_SEQLEN };
 
@@ -34,18 +31,10 @@ struct gpt_object {
     int wanted[MEMBERS];
     size_t offset[MEMBERS], size; /* of a block */
     int has_form;
-    void *resting[RESTING_MAX]; /* of this size */
-    int resting_count;
+    struct core_block_pool *pool;
 };
 
-struct block_object {
-    PyObject_HEAD struct gpt_object *owner;
-    PyObject *base; /* of a part: the block that it belongs to; else NULL */
-    void *data;
-    size_t size;
-};
-
-static PyTypeObject *gpt_type, *block_type;
+static PyTypeObject *gpt_type;
 
 /* ----------------------------------------------------------------------------------------------------- construction */
 
@@ -150,6 +139,11 @@ static PyObject *gpt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self == NULL) {
         goto done;
     }
+    self->pool = core_block_pool_create();
+    if (self->pool == NULL) {
+        Py_CLEAR(self);
+        goto done;
+    }
     self->file = a.file != Py_None ? Py_NewRef(a.file) : NULL;
     self->length = options.sequence_length;
     stoker_error err = {0};
@@ -170,18 +164,11 @@ done:
     return (PyObject *)self;
 }
 
-static void forget_blocks(struct gpt_object *self)
-{
-    while (self->resting_count > 0) {
-        free(self->resting[--self->resting_count]);
-    }
-}
-
 static void gpt_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     struct gpt_object *self = (struct gpt_object *)object;
-    forget_blocks(self);
+    core_block_pool_close(self->pool);
     stoker_gpt_dataset_close(self->gpt);
     Py_XDECREF(self->file);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
@@ -276,10 +263,11 @@ static PyObject *gpt_set_form(PyObject *object, PyObject *args, PyObject *kwargs
         self->wanted[i] = wanted[i];
         self->offset[i] = size;
         if (wanted[i]) {
-            size += ((size_t)member_count(self, i) * members[i].item_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            size += ((size_t)member_count(self, i) * members[i].item_bytes + CORE_BLOCK_ALIGNMENT - 1) /
+                    CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
         }
     }
-    forget_blocks(self);
+    core_block_pool_forget(self->pool);
     self->size = size;
     self->has_form = 1;
     return Py_NewRef(Py_None);
@@ -333,24 +321,6 @@ static stoker_gpt_item places_of(void *const at[MEMBERS])
                              .max_seqlen = at[MAX_SEQLEN]};
 }
 
-static struct block_object *block_of(struct gpt_object *self)
-{
-    struct block_object *block =
-        (struct block_object *)((allocfunc)PyType_GetSlot(block_type, Py_tp_alloc))(block_type, 0);
-    if (block == NULL) {
-        return NULL;
-    }
-    block->data = self->resting_count > 0 ? self->resting[--self->resting_count] : aligned_alloc(ALIGNMENT, self->size);
-    if (block->data == NULL) {
-        Py_DECREF(block);
-        PyErr_NoMemory();
-        return NULL;
-    }
-    block->size = self->size;
-    block->owner = (struct gpt_object *)Py_NewRef((PyObject *)self);
-    return block;
-}
-
 /* INT64_MIN stands for None; no index is so small. */
 static int index_of(PyObject *object, int64_t *out)
 {
@@ -378,13 +348,13 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
     if (need_form(self) < 0 || index_of(index_object, &index) < 0) {
         return NULL;
     }
-    struct block_object *block = block_of(self);
+    PyObject *block = core_block_new(self->pool, self->size);
     if (block == NULL) {
         return NULL;
     }
     void *at[MEMBERS];
     for (int i = 0; i < MEMBERS; i++) {
-        at[i] = self->wanted[i] ? (char *)block->data + self->offset[i] : NULL;
+        at[i] = self->wanted[i] ? (char *)core_block_data(block) + self->offset[i] : NULL;
     }
     const stoker_gpt_item places = places_of(at);
     const stoker_gpt_form form = self->form; /* another thread may set it meanwhile */
@@ -397,40 +367,88 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
         Py_DECREF(block);
         return core_raise(status, &err, NULL, 0);
     }
-    return (PyObject *)block;
+    return block;
 }
 
-/* A buffer of exactly its size for each member: cutting one at an offset costs PyTorch half as much again. */
-static PyObject *gpt_parts(PyObject *object, PyObject *index_object)
+/* A buffer of exactly its size for each member, `count` items of it: cutting one at an offset costs PyTorch half as much
+ * again. Takes the block. */
+static PyObject *parts_of(const struct gpt_object *self, PyObject *block, const int is_wanted[MEMBERS],
+                          const size_t offset[MEMBERS], size_t count)
 {
-    struct gpt_object *self = (struct gpt_object *)object;
-    struct block_object *block = (struct block_object *)gpt_item(object, index_object);
-    Py_ssize_t count = 0, at = 0;
+    Py_ssize_t wanted = 0, at = 0;
     for (int i = 0; i < MEMBERS; i++) {
-        count += self->wanted[i] != 0;
+        wanted += is_wanted[i] != 0;
     }
-    if (block != NULL && block->size != self->size) {
-        PyErr_SetString(PyExc_RuntimeError, "set_form() was called while an item was made");
-        Py_CLEAR(block);
-    }
-    PyObject *parts = block != NULL ? PyTuple_New(count) : NULL;
+    PyObject *parts = PyTuple_New(wanted);
     for (int i = 0; parts != NULL && i < MEMBERS; i++) {
-        if (!self->wanted[i]) {
+        if (!is_wanted[i]) {
             continue;
         }
-        struct block_object *part =
-            (struct block_object *)((allocfunc)PyType_GetSlot(block_type, Py_tp_alloc))(block_type, 0);
+        PyObject *part = core_block_part(block, offset[i], count * member_count(self, i) * members[i].item_bytes);
         if (part == NULL) {
             Py_CLEAR(parts);
             break;
         }
-        part->base = Py_NewRef((PyObject *)block);
-        part->data = (char *)block->data + self->offset[i];
-        part->size = (size_t)member_count(self, i) * members[i].item_bytes;
-        PyTuple_SetItem(parts, at++, (PyObject *)part);
+        PyTuple_SetItem(parts, at++, part);
     }
-    Py_XDECREF((PyObject *)block);
+    Py_DECREF(block);
     return parts;
+}
+
+static PyObject *gpt_parts(PyObject *object, PyObject *index_object)
+{
+    struct gpt_object *self = (struct gpt_object *)object;
+    PyObject *block = gpt_item(object, index_object);
+    if (block != NULL && core_block_size(block) != self->size) {
+        PyErr_SetString(PyExc_RuntimeError, "set_form() was called while an item was made");
+        Py_CLEAR(block);
+    }
+    return block != NULL ? parts_of(self, block, self->wanted, self->offset, 1) : NULL;
+}
+
+/* As parts(), of many items at once: a member of all of them is one buffer. */
+static PyObject *gpt_parts_of_many(PyObject *object, PyObject *sequence)
+{
+    struct gpt_object *self = (struct gpt_object *)object;
+    size_t count = 0, offset[MEMBERS] = {0}, size = 0;
+    int is_wanted[MEMBERS];
+    memcpy(is_wanted, self->wanted, sizeof is_wanted); /* another thread may call set_form() meanwhile */
+    int64_t *indices = need_form(self) == 0 ? core_int64_array(sequence, &count) : NULL;
+    if (indices == NULL) {
+        return NULL;
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        offset[i] = size;
+        size_t one = is_wanted[i] ? (size_t)member_count(self, i) * members[i].item_bytes : 0, all;
+        if (__builtin_mul_overflow(one, count, &all) || all > SIZE_MAX / 16) {
+            PyMem_Free(indices);
+            return PyErr_NoMemory();
+        }
+        size += (all + CORE_BLOCK_ALIGNMENT - 1) / CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
+    }
+    PyObject *block = core_block_new(self->pool, size);
+    stoker_status status = STOKER_OK;
+    stoker_error err = {0};
+    if (block != NULL) {
+        void *at[MEMBERS];
+        for (int i = 0; i < MEMBERS; i++) {
+            at[i] = is_wanted[i] ? (char *)core_block_data(block) + offset[i] : NULL;
+        }
+        for (size_t i = 0; i < count; i++) {
+            indices[i] = indices[i] == INT64_MIN ? INT64_MIN + 1 : indices[i];
+        }
+        const stoker_gpt_item places = places_of(at);
+        const stoker_gpt_form form = self->form;
+        Py_BEGIN_ALLOW_THREADS
+        status = stoker_gpt_dataset_batch(self->gpt, &form, indices, count, &places, &err);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(indices);
+    if (status < 0) {
+        Py_DECREF(block);
+        return core_raise(status, &err, NULL, 0);
+    }
+    return block != NULL ? parts_of(self, block, is_wanted, offset, count) : NULL;
 }
 
 /* Fills `buffers` and `at` with the wanted members of `out`, for `count` items. -1 with an exception set. */
@@ -508,30 +526,6 @@ static PyObject *gpt_batch(PyObject *object, PyObject *args)
     return result;
 }
 
-static int block_buffer(PyObject *self, Py_buffer *out, int flags)
-{
-    struct block_object *block = (struct block_object *)self;
-    return PyBuffer_FillInfo(out, self, block->data, (Py_ssize_t)block->size, 0, flags);
-}
-
-static void block_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    struct block_object *block = (struct block_object *)self;
-    struct gpt_object *owner = block->owner;
-    if (block->base != NULL) {
-        Py_DECREF(block->base);
-    } else if (owner != NULL && block->data != NULL && owner->size == block->size &&
-               owner->resting_count < RESTING_MAX) {
-        owner->resting[owner->resting_count++] = block->data;
-    } else {
-        free(block->data);
-    }
-    Py_XDECREF((PyObject *)owner);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
 static PyMethodDef gpt_methods[] = {
     {"count", gpt_count, METH_NOARGS, "count() -> int\n\nNumber of samples; computed if deferred (-1: no tokens)."},
     {"prepare", gpt_prepare, METH_NOARGS, "prepare() -> None\n\nMap what was deferred."},
@@ -544,6 +538,8 @@ static PyMethodDef gpt_methods[] = {
     {"item", gpt_item, METH_O,
      "item(index) -> ItemBlock\n\nNone: the padding item. Negative numbers count from the end."},
     {"parts", gpt_parts, METH_O, "parts(index) -> tuple\n\nAs item(), a buffer for each member of layout()."},
+    {"parts_of_many", gpt_parts_of_many, METH_O,
+     "parts_of_many(indices) -> tuple\n\nAs parts(), of all these items: a member of all of them is one buffer."},
     {"batch", gpt_batch, METH_VARARGS, "batch(indices, out) -> None\n\nFill writable buffers, name -> buffer."},
     {NULL, NULL, 0, NULL},
 };
@@ -562,24 +558,10 @@ static PyType_Spec gpt_spec = {
     .slots = gpt_slots,
 };
 
-static PyType_Slot block_slots[] = {
-    {Py_tp_dealloc, block_dealloc},
-    {Py_bf_getbuffer, block_buffer},
-    {0, NULL},
-};
-
-static PyType_Spec block_spec = {
-    .name = "stoker._core.ItemBlock",
-    .basicsize = sizeof(struct block_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = block_slots,
-};
-
 int core_gpt_init(PyObject *module)
 {
     gpt_type = core_add_type(module, "GptDataset", &gpt_spec);
-    block_type = core_add_type(module, "ItemBlock", &block_spec);
-    if (gpt_type == NULL || block_type == NULL || core_index_init(module) < 0) {
+    if (gpt_type == NULL || core_block_init(module) < 0 || core_index_init(module) < 0) {
         return -1;
     }
     return core_blend_init(module);

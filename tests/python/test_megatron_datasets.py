@@ -111,6 +111,7 @@ item, batch = train[3], train.get_batch([3, 4])
 for key in item:
     assert (batch[key][0] == item[key]).all() and batch[key].dtype == item[key].dtype
 print({{key: (type(value).__name__, str(value.dtype), value.shape) for key, value in item.items()}})
+assert all((many[key] == item[key]).all() for many in train.__getitems__([3, 3]) for key in item)
 print(item["tokens"].tolist())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -238,6 +239,49 @@ def test_empty_batch_and_missing_items(prefix, tmp_path):
             train.get_batch([0, 10**6])
         with pytest.raises(TypeError):
             train.get_batch([0, None])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_many_items_at_once_are_the_items(prefix, tmp_path, form):
+    """What PyTorch's loader asks for when a dataset has it."""
+    train = build(prefix, tmp_path, **FORMS[form])[0]
+    indices = [5, 0, -1, 5, numpy.int64(7), None, 2]
+    for asked in (indices, [i for i in indices if i is not None], [3]):
+        for got, idx in zip(train.__getitems__(asked), asked, strict=True):
+            same(got, train[idx])
+    assert train.__getitems__([]) == []
+    with pytest.raises(IndexError):
+        train.__getitems__([0, 10**6])
+    with pytest.raises(TypeError):
+        train.__getitems__([0, "1"])
+
+
+def test_many_items_share_no_byte_and_outlive_their_dataset(prefix, tmp_path):
+    train = build(prefix, tmp_path, create_attention_mask=False)[0]
+    wanted = [train[i] for i in range(6)]
+    items, later = train.__getitems__(range(6)), train.__getitems__(range(6))
+    for item in later:
+        for key in ("tokens", "labels", "loss_mask"):
+            item[key].fill_(-1)
+    del train, later
+    for item, expected in zip(items, wanted, strict=True):
+        same(item, expected)
+    items[0]["tokens"].fill_(77)
+    same(items[1], wanted[1])
+    assert torch.equal(items[0]["labels"], wanted[0]["labels"])
+
+
+def test_many_items_of_a_users_class_are_his(prefix, tmp_path):
+    class Doubled(GPTDataset):
+        def __getitem__(self, idx):
+            item = super().__getitem__(idx)
+            return {**item, "tokens": item["tokens"] * 2}
+
+    train = build(prefix, tmp_path, cls=Doubled)[0]
+    for got, idx in zip(train.__getitems__([1, 2]), [1, 2], strict=True):
+        same(got, train[idx])
+    python = build(prefix, tmp_path, cls=OwnText)[0]
+    same(python.__getitems__([4])[0], python[4])
 
 
 def test_batches_of_own_text(prefix, tmp_path):

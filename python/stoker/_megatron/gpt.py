@@ -127,6 +127,7 @@ class GPTDataset(MegatronDataset):
         self._handle: Any = None
         self._arrays: dict[str, numpy.ndarray] | None = None
         self._make: Any = None
+        self._make_many: Any = None
         if not opens_late(config):
             self._handle = self._open()
 
@@ -317,6 +318,14 @@ class GPTDataset(MegatronDataset):
             make = self._make = items.maker(self)
         return make(idx)
 
+    def __getitems__(self, indices: Sequence[int | None]) -> list[dict[str, Any]]:
+        """Items ``indices``, as PyTorch's loader asks for the items of a batch: made in one call, which takes a fraction
+        of the time. They are views of one block of memory, no two of the same bytes."""
+        make = self._make_many
+        if make is None:
+            make = self._make_many = items.maker_of_many(self)
+        return make(indices)
+
     def get_batch(
         self, indices: Sequence[int], out: dict[str, Any] | None = None, pin_memory: bool = False, shared: bool = False
     ) -> dict[str, Any]:
@@ -348,7 +357,7 @@ class GPTDataset(MegatronDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_handle", "_arrays", "_make"):
+        for name in ("_handle", "_arrays", "_make", "_make_many"):
             state[name] = None
         if isinstance(state["_indices"], numpy.ndarray):
             first, end = self._range

@@ -17,7 +17,7 @@ import numpy
 from .. import _core, errors
 from . import failures, tensors
 
-__all__ = ["batch", "maker", "order_of", "reads_own_text", "text_of"]
+__all__ = ["batch", "maker", "maker_of_many", "order_of", "reads_own_text", "text_of"]
 
 
 def order_of(config: Any) -> tuple[str, ...]:
@@ -107,6 +107,27 @@ def maker(dataset: Any) -> Callable[[int | None], dict[str, Any]]:
     def make(idx: int | None) -> dict[str, Any]:
         try:
             return join(fetch(idx))
+        except errors.StokerError as error:
+            raise failures.of_item(error, dataset._name()) from None
+
+    return make
+
+
+def maker_of_many(dataset: Any) -> Callable[[Sequence[int | None]], list[dict[str, Any]]]:
+    """The function that makes a list of items. They share one block of memory, which lives as long as any of them."""
+    from .gpt import GPTDataset
+
+    if reads_own_text(type(dataset)) or type(dataset).__getitem__ is not GPTDataset.__getitem__:
+        return lambda indices: [dataset[idx] for idx in indices]
+    core = dataset._core_dataset()
+    constants = {name: tensors.to_tensor(value) for name, value in _constants(dataset.config).items()}
+    fetch, split = core.parts_of_many, tensors.splitter(core.layout(), constants, order_of(dataset.config))
+
+    def make(indices: Sequence[int | None]) -> list[dict[str, Any]]:
+        if None in indices:
+            return [dataset[idx] for idx in indices]
+        try:
+            return split(fetch(indices), len(indices))
         except errors.StokerError as error:
             raise failures.of_item(error, dataset._name()) from None
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Layout", "allocate", "joiner", "plain", "to_tensor", "torch_or_none"]
+__all__ = ["Layout", "allocate", "joiner", "plain", "splitter", "to_tensor", "torch_or_none"]
 
 #: name -> (offset, NumPy's dtype text, shape)
 Layout = Mapping[str, "tuple[int, str, tuple[int, ...]]"]
@@ -101,6 +101,44 @@ def _usual_joiner(view: Callable[..., Any], types: list[Any], constants: Mapping
         }
 
     return join_masked
+
+
+def splitter(
+    layout: Layout, constants: Mapping[str, Any], order: tuple[str, ...]
+) -> Callable[[Any, int], list[dict[str, Any]]]:
+    """A function from the parts of so many items, each part a member of all of them, to the dicts of the items."""
+    torch = torch_or_none()
+    shapes = [shape for _, _, shape in layout.values()]
+    if torch is None:
+        kinds: list[Any] = [numpy.dtype(text) for _, text, _ in layout.values()]
+
+        def rows(part: Any, dtype: Any, count: int, shape: tuple[int, ...]) -> Any:
+            return list(numpy.frombuffer(part, dtype).reshape(count, *shape))
+    else:
+        kinds = [_torch_dtype(text) for _, text, _ in layout.values()]
+
+        def rows(part: Any, dtype: Any, count: int, shape: tuple[int, ...]) -> Any:
+            return torch.frombuffer(part, dtype=dtype).view(count, *shape).unbind(0)
+
+    usual = tuple(layout) == _USUAL and order == (*_USUAL, "position_ids")
+
+    def split(parts: Any, count: int) -> list[dict[str, Any]]:
+        if count == 0:
+            return []
+        columns = [rows(part, kind, count, shape) for part, kind, shape in zip(parts, kinds, shapes, strict=True)]
+        if usual:
+            ids = constants["position_ids"]
+            return [
+                {"tokens": tokens, "labels": labels, "loss_mask": mask, "position_ids": ids}
+                for tokens, labels, mask in zip(*columns, strict=True)
+            ]
+        made = []
+        for values in zip(*columns, strict=True):
+            members = dict(zip(layout, values, strict=True))
+            made.append({name: members[name] if name in members else constants[name] for name in order})
+        return made
+
+    return split
 
 
 def _aligned(size: int) -> int:
