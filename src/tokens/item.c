@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "tokens/gpt.h"
 
+enum { PARTS_AHEAD = 16, LINES_AHEAD = 4 };
+
 /* ------------------------------------------------------------------------------------------------------------- rows */
 
 /* The parts of one sample: sequences document[at .. last], the first from `offset` on, the last up to `end`. */
@@ -130,6 +132,30 @@ static stoker_status read_part(const struct reader *reader, const struct part *p
     }
     const stoker_dataset_run run = {part->sequence, part->first, part->count};
     return stoker_dataset_read_int64(reader->gpt->dataset, run, out, err);
+}
+
+/* Has the beginnings of the next parts fetched while others are copied: each lies elsewhere in the file, and the fetches
+ * would wait for one another. Only a hint; next_part() judges the same values. */
+static void fetch_ahead(const struct reader *reader, const struct parts *parts)
+{
+    const struct stoker_gpt_dataset *gpt = reader->gpt;
+    const int32_t *documents = gpt->arrays[STK_GPT_DOCUMENT].array.data;
+    const uint8_t *offsets = reader->facts.offsets, *bin = reader->facts.bin;
+    uint64_t end = parts->last - parts->at < PARTS_AHEAD ? parts->last + 1 : parts->at + PARTS_AHEAD;
+    if (!reader->direct) return;
+    for (uint64_t i = parts->at; i < end; i++) {
+        uint64_t number = (uint64_t)(int64_t)documents[i];
+        if (number >= gpt->request.file_sequences) return;
+        __builtin_prefetch(offsets + 8 * number);
+        __builtin_prefetch((const uint8_t *)gpt->request.lengths + 4 * number);
+    }
+    for (uint64_t i = parts->at; i < end; i++) {
+        uint64_t offset, skipped = i == parts->first ? parts->offset * reader->element_bytes : 0;
+        memcpy(&offset, offsets + 8 * (uint64_t)documents[i], sizeof offset);
+        if (offset > reader->facts.bin_bytes || skipped > reader->facts.bin_bytes - offset) continue;
+        for (uint32_t line = 0; line < LINES_AHEAD; line++) /* past the end of the mapping it fetches nothing */
+            __builtin_prefetch(bin + offset + skipped + line * 64);
+    }
 }
 
 static stoker_status check_index(const struct stoker_gpt_dataset *gpt, uint64_t index, stoker_error *err)
@@ -355,6 +381,16 @@ static stoker_status make(const struct reader *reader, const stoker_gpt_form *fo
     return STOKER_OK;
 }
 
+/* While another item is made. Faults wait until this one is. */
+static void look_ahead(const struct reader *reader, int64_t index)
+{
+    int64_t count = (int64_t)reader->gpt->arrays[STK_GPT_SHUFFLE].array.rows;
+    int64_t place = index == INT64_MIN ? 0 : index < 0 ? index + count : index;
+    struct parts parts;
+    if (place < 0 || place >= count) return;
+    if (begin_parts(reader->gpt, (uint64_t)place, &parts, NULL) == STOKER_OK) fetch_ahead(reader, &parts);
+}
+
 stoker_status stoker_gpt_dataset_item(stoker_gpt_dataset *gpt, const stoker_gpt_form *form, int64_t index,
                                       const stoker_gpt_item *out_item, stoker_error *err)
 {
@@ -363,6 +399,7 @@ stoker_status stoker_gpt_dataset_item(stoker_gpt_dataset *gpt, const stoker_gpt_
     STK_TRY(check_form(form, out_item, err));
     STK_TRY(stoker_gpt_dataset_prepare(gpt, err));
     begin_reader(gpt, &reader);
+    look_ahead(&reader, index);
     return make(&reader, form, index, out_item, err);
 }
 
@@ -390,6 +427,7 @@ stoker_status stoker_gpt_dataset_batch(stoker_gpt_dataset *gpt, const stoker_gpt
     begin_reader(gpt, &reader);
     for (uint64_t i = 0; i < count; i++) {
         stoker_gpt_item out = place_of(out_first, i, gpt->request.sequence_length);
+        if (i + 1 < count) look_ahead(&reader, indices[i + 1]);
         stoker_status status = make(&reader, form, indices[i], &out, err);
         if (status < 0) {
             stk_error_context(err, "sample %" PRId64, indices[i]);
