@@ -89,7 +89,7 @@ static PyObject *builder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *path = NULL;
     int wrap = 0, sync = 1;
     options.dtype_code = STOKER_TOKEN_INT32;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$ipp", names, PyUnicode_FSConverter, &path, &options.dtype_code,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$ippp", names, PyUnicode_FSConverter, &path, &options.dtype_code,
                                      &options.multimodal, &wrap, &sync)) {
         return NULL;
     }

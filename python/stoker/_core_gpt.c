@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of token files for Python: GptDataset. Items are blocks (_core_block.c) whose members are cut in Python: that is
- * faster than making tensors here one by one. Blends are in _core_blend.c, index arrays in _core_index.c.
+ * Samples of token files for Python: GptDataset. Items are blocks (_core_block.c) whose members are cut in Python: that
+ * is faster than making tensors here one by one. Blends are in _core_blend.c, index arrays in _core_index.c.
  */
 #include "_core_gpt.h"
 
@@ -370,8 +370,8 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
     return block;
 }
 
-/* A buffer of exactly its size for each member, `count` items of it: cutting one at an offset costs PyTorch half as much
- * again. Takes the block. */
+/* A buffer of exactly its size for each member, `count` items of it: cutting one at an offset costs PyTorch half as
+ * much again. Takes the block. */
 static PyObject *parts_of(const struct gpt_object *self, PyObject *block, const int is_wanted[MEMBERS],
                           const size_t offset[MEMBERS], size_t count)
 {

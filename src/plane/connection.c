@@ -105,12 +105,24 @@ void stk_connection_drop(struct stk_connection *connection, const char *why, boo
 
 static void message_ready(struct stk_watch *watch, uint32_t events);
 
+/* A rank that keeps batches until its process ends cannot say BYE. If it has closed its loaders, its end is no loss. */
+static bool has_finished(const struct stk_connection *connection)
+{
+    const struct stk_server *server = connection->server;
+    for (uint32_t i = 0; i < server->lane_high; i++) {
+        const struct stk_lane *lane = &server->lanes[i];
+        if (lane->connection == connection->index && (lane->state == STK_LANE_OPEN || lane->state == STK_LANE_OPENING))
+            return false;
+    }
+    return connection->had_loader;
+}
+
 static void life_ready(struct stk_watch *watch, uint32_t events)
 {
     struct stk_connection *connection = watch->owner;
     if (connection->state == STK_CONNECTION_FREE || !process_ended(connection)) return;
     message_ready(&connection->link.watch, events); /* it may have said BYE */
-    stk_connection_drop(connection, "has died", false);
+    stk_connection_drop(connection, "has died", has_finished(connection));
     if (connection->state == STK_CONNECTION_LINGERING) free_connection(connection);
 }
 
@@ -289,7 +301,7 @@ static void message_ready(struct stk_watch *watch, uint32_t events)
     if (said_bye) {
         stk_connection_drop(connection, "has left", true);
     } else if (status == STOKER_END || status == STOKER_ERR_UNAVAILABLE) {
-        stk_connection_drop(connection, "has closed its connection without a word", false);
+        stk_connection_drop(connection, "has closed its connection without a word", has_finished(connection));
     } else {
         char why[STOKER_ERROR_MESSAGE_BYTES + 64];
         (void)snprintf(why, sizeof why, "is dropped for what it sent: %s", err.message);
@@ -349,6 +361,7 @@ void stk_connections_check(struct stk_server *server)
         if (connection->state == STK_CONNECTION_GREETING && server->now_ns - connection->since_ns > STK_GREETING_NS)
             stk_connection_drop(connection, "never said HELLO", false);
         else if (connection->link.broken)
-            stk_connection_drop(connection, "does not read its connection, or has closed it", false);
+            stk_connection_drop(connection, "does not read its connection, or has closed it",
+                                has_finished(connection));
     }
 }

@@ -278,6 +278,48 @@ static void test_silent_rank_blocks_nobody(void **state)
     session_end(&server, &good);
 }
 
+/* Until the server has seen that all others are gone. */
+static void wait_until_alone(struct plane_rank *observer)
+{
+    static const char connected[] = "\"state\": \"connected\"";
+    const char *first;
+    do first = strstr(plane_status(observer), connected);
+    while (first && strstr(first + 1, connected));
+    assert_non_null(first);
+}
+
+/* A script that still holds its last batch when it ends: its loader is closed, so nobody misses it. With an open one, or
+ * without ever having had one, its end is told. */
+static void test_rank_that_closed_its_loaders_is_not_lost(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank, other;
+    struct plane_batch batch;
+    const struct stk_message_loader_ref ref = {1, 0};
+    stoker_source *source = plane_process_source();
+    plane_start(&server);
+    plane_join(&server, &other, 1, 2);
+    for (int closes = 1; closes >= 0; closes--) {
+        plane_join(&server, &rank, 0, 2);
+        plane_open(&rank, source, &session_python);
+        plane_expect(&rank, STK_MESSAGE_LOADER_OPENED);
+        plane_begin(&rank, 1, 1);
+        plane_request(&rank, 1, 1, 0, "fill 1000 1");
+        plane_take(&rank, 0, &batch);
+        if (closes) PLANE_SEND(&rank, STK_MESSAGE_LOADER_CLOSE, loader_ref, &ref);
+        plane_close(&rank);
+        wait_until_alone(&other);
+        assert_int_equal(other.notices, closes ? 0 : 1);
+    }
+    plane_join(&server, &rank, 0, 2);
+    plane_close(&rank);
+    wait_until_alone(&other);
+    assert_int_equal(other.notices, 2);
+    stoker_source_close(source);
+    session_end(&server, &other);
+}
+
 /* A BYE that was sent just before the process ended is read: nobody is told of a loss. */
 static void test_rank_that_says_bye_and_ends_is_not_lost(void **state)
 {
@@ -310,6 +352,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_first_message_must_be_hello),
         cmocka_unit_test(test_a9_slabs_of_a_killed_rank_come_back),
         cmocka_unit_test(test_silent_rank_blocks_nobody),
+        cmocka_unit_test(test_rank_that_closed_its_loaders_is_not_lost),
         cmocka_unit_test(test_rank_that_says_bye_and_ends_is_not_lost),
     };
     return stk_run_tests(tests);

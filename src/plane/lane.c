@@ -257,6 +257,7 @@ void stk_lane_opened(struct stk_lane *lane)
     if (lane->state != STK_LANE_OPENING) return;
     lane->state = STK_LANE_OPEN;
     struct stk_message_verdict verdict = {.loader_id = lane->loader_id};
+    lane->server->connections[lane->connection].had_loader = true;
     stk_connection_send_verdict(&lane->server->connections[lane->connection], STK_MESSAGE_LOADER_OPENED, &verdict);
 }
 

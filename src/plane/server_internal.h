@@ -57,6 +57,7 @@ struct stk_connection {
     uint32_t rank, world_size, local_rank, local_world_size;
     uint64_t since_ns;
     uint32_t delivered; /* slabs that it keeps */
+    bool had_loader;
     uint8_t cpu_mask[STK_CPU_MASK_BYTES_MAX];
     size_t cpu_mask_size;
 };

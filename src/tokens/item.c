@@ -134,8 +134,8 @@ static stoker_status read_part(const struct reader *reader, const struct part *p
     return stoker_dataset_read_int64(reader->gpt->dataset, run, out, err);
 }
 
-/* Has the beginnings of the next parts fetched while others are copied: each lies elsewhere in the file, and the fetches
- * would wait for one another. Only a hint; next_part() judges the same values. */
+/* Has the beginnings of the next parts fetched while others are copied: each lies elsewhere in the file, and the
+ * fetches would wait for one another. Only a hint; next_part() judges the same values. */
 static void fetch_ahead(const struct reader *reader, const struct parts *parts)
 {
     const struct stoker_gpt_dataset *gpt = reader->gpt;
