@@ -124,10 +124,18 @@ static PyObject *blend_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         stoker_error err = {0};
         stoker_status status;
         self->datasets = options.datasets;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_blend_index_open(&options, &self->blend, &err);
-        Py_END_ALLOW_THREADS
-        if (status < 0) {
+        uint64_t rest_ns;
+        int go_on = 0;
+        core_index_wait_begin(&options.cache, &rest_ns);
+        do {
+            Py_BEGIN_ALLOW_THREADS
+            status = stoker_blend_index_open(&options, &self->blend, &err);
+            Py_END_ALLOW_THREADS
+            go_on = status == STOKER_ERR_TIMEOUT ? core_index_wait_on(&options.cache, &rest_ns) : 0;
+        } while (go_on > 0);
+        if (go_on < 0) {
+            Py_CLEAR(self);
+        } else if (status < 0) {
             core_raise(status, &err, NULL, 0);
             Py_CLEAR(self);
         }

@@ -151,11 +151,19 @@ static PyObject *gpt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (dataset != NULL) {
         (void)stoker_dataset_ref(dataset); /* another thread may close the file meanwhile */
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = open_it(self, &a, dataset, &options, &err);
-    Py_END_ALLOW_THREADS
+    uint64_t rest_ns;
+    int go_on = 0;
+    core_index_wait_begin(&options.cache, &rest_ns);
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        status = open_it(self, &a, dataset, &options, &err);
+        Py_END_ALLOW_THREADS
+        go_on = status == STOKER_ERR_TIMEOUT ? core_index_wait_on(&options.cache, &rest_ns) : 0;
+    } while (go_on > 0);
     stoker_dataset_close(dataset);
-    if (status < 0) {
+    if (go_on < 0) {
+        Py_CLEAR(self);
+    } else if (status < 0) {
         core_raise(status, &err, NULL, 0);
         Py_CLEAR(self);
     }

@@ -25,6 +25,24 @@ int core_optional_path(PyObject *object, void *out)
     return PyUnicode_FSConverter(object, out);
 }
 
+void core_index_wait_begin(stoker_index_cache *cache, uint64_t *out_rest_ns)
+{
+    *out_rest_ns = cache->wait_ns > 0 ? cache->wait_ns : UINT64_MAX;
+    cache->wait_ns = *out_rest_ns < CORE_BUILDER_SLICE_NS ? *out_rest_ns : CORE_BUILDER_SLICE_NS;
+}
+
+int core_index_wait_on(stoker_index_cache *cache, uint64_t *rest_ns)
+{
+    if (PyErr_CheckSignals() < 0) {
+        return -1;
+    }
+    if (*rest_ns != UINT64_MAX) {
+        *rest_ns -= cache->wait_ns;
+    }
+    cache->wait_ns = *rest_ns < CORE_BUILDER_SLICE_NS ? *rest_ns : CORE_BUILDER_SLICE_NS;
+    return *rest_ns > 0;
+}
+
 void core_index_cache_fill(struct core_index_cache *arguments)
 {
     arguments->cache = (stoker_index_cache){

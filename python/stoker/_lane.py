@@ -221,8 +221,23 @@ class Crew:
         return True
 
     def request(self, request) -> None:
-        with self._watched():
-            self._request(request)
+        """Ask for a batch. What is wrong with the request itself is raised in the step that it belongs to, so that no other
+        batch is lost."""
+        try:
+            with self._watched():
+                self._request(request)
+        except errors.DataServerError:
+            raise
+        except Exception as error:
+            self.refuse(error)
+        else:
+            self.outstanding += 1
+
+    def refuse(self, error) -> None:
+        """The next step raises `error`; without an order there is no such step, and it is raised now."""
+        if not self._in_order:
+            raise error
+        self._pending.append((None, 0, error))
         self.outstanding += 1
 
     def _request(self, request) -> None:
@@ -233,18 +248,18 @@ class Crew:
         else:
             worker = (self._count_in_iteration() % self._workers) if self._by_worker else None
             lane = self._lanes[worker or 0]
-            self._send(lane, request if worker is None else request._replace(worker=worker))
+            lane.request(self._pickled(request if worker is None else request._replace(worker=worker)))
             self._note(lane, 1, request.index)
 
     def _count_in_iteration(self) -> int:
         return sum(self._sent.values())
 
-    def _send(self, lane, request) -> None:
+    @staticmethod
+    def _pickled(request) -> bytes:
         try:
-            payload = pickle.dumps(request, protocol=5)
+            return pickle.dumps(request, protocol=5)
         except Exception:  # keys of __main__, or of a local class
-            payload = cloudpickle.dumps(request, protocol=5)
-        lane.request(payload)
+            return cloudpickle.dumps(request, protocol=5)
 
     def _note(self, lane, parts, index) -> None:
         sequence = self._sent.get(id(lane), 0)
@@ -257,20 +272,17 @@ class Crew:
     def _request_parts(self, request) -> None:
         lane = self._lanes[0]
         runs = _fanout.split(list(request.index), self._fan_out)
-        start = 0
+        start, payloads = 0, []
         for run in runs:
-            self._send(lane, request._replace(index=run, occurrences=request.occurrences[start : start + len(run)]))
+            part = request._replace(index=run, occurrences=request.occurrences[start : start + len(run)])
+            payloads.append(self._pickled(part))
             start += len(run)
+        for payload in payloads:  # all or none
+            lane.request(payload)
         self._note(lane, len(runs), request.index)
 
     def _request_native(self, index) -> None:
-        try:
-            ids = [self._native.position(key) for key in (index if self._collated else [index])]
-        except Exception as error:  # raised in the step that holds it, as by a worker of the stock loader
-            if not self._in_order:
-                raise
-            self._pending.append((None, 0, error))
-            return
+        ids = [self._native.position(key) for key in (index if self._collated else [index])]
         lane = next((lane for lane, most in zip(self._lanes, self._samples_max) if len(ids) <= most), None)
         if lane is None:
             lane = self._open(self._workers, max(len(ids), self._samples))

@@ -436,7 +436,12 @@ class _PlaneIterator(_Iterator):
         except StopIteration:
             self._exhausted = True
             return
-        self._crew.request(self._request(index))
+        try:
+            request = self._request(index)
+        except Exception as error:
+            self._crew.refuse(error)
+            return
+        self._crew.request(request)
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():

@@ -288,8 +288,8 @@ static void wait_until_alone(struct plane_rank *observer)
     assert_non_null(first);
 }
 
-/* A script that still holds its last batch when it ends: its loader is closed, so nobody misses it. With an open one, or
- * without ever having had one, its end is told. */
+/* A script that still holds its last batch when it ends: its loader is closed, so nobody misses it. With an open one,
+ * or without ever having had one, its end is told. */
 static void test_rank_that_closed_its_loaders_is_not_lost(void **state)
 {
     (void)state;

@@ -228,7 +228,10 @@ stoker_status stk_template_start(struct stk_crew *crew, stoker_error *err)
     template->link.watch = (struct stk_watch){template_message_ready, crew, -1, 0};
     status = stk_link_open(&template->link, pool->options.loop, fds[0], pool->options.incarnation, err);
     if (status == STOKER_OK) status = stk_loop_add(pool->options.loop, &template->life, pidfd, err);
-    if (status == STOKER_OK) return STOKER_OK;
+    if (status == STOKER_OK) {
+        stk_pool_tick_before(pool, stk_clock_now_ns() + STK_SECOND_NS); /* it may be stopped while it loads */
+        return STOKER_OK;
+    }
     stk_process_kill(pidfd);
     stk_link_close(&template->link, pool->options.loop);
     char ending[64];

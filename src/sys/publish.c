@@ -352,6 +352,20 @@ static int lock_whole(int fd, short type)
     return failed;
 }
 
+/* Who may create files in the folder may lock this one: a lock file that outlives its first user must not shut out
+ * others. */
+static void share(int fd, const char *path)
+{
+    struct stat own, around;
+    char *folder = folder_of(path);
+    if (folder && fstat(fd, &own) == 0 && own.st_uid == geteuid() && stat(folder, &around) == 0) {
+        mode_t wanted =
+            S_IRUSR | S_IWUSR | (around.st_mode & (S_IWGRP | S_IWOTH)) | (around.st_mode & (S_IRGRP | S_IROTH));
+        if ((own.st_mode & 0777) != wanted) (void)fchmod(fd, wanted); /* as well as can be */
+    }
+    free(folder);
+}
+
 /* One try. 0: held; EAGAIN: by another; else an error number. */
 static int try_lock(const char *path, struct stk_file_lock *lock)
 {
@@ -359,6 +373,7 @@ static int try_lock(const char *path, struct stk_file_lock *lock)
     if (stat(path, &facts) == 0 && is_held(&facts)) return EAGAIN;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, FILE_MODE);
     if (fd < 0) return errno;
+    share(fd, path);
     int os_error = 0;
     if (lock_whole(fd, F_WRLCK) != 0 || fstat(fd, &facts) != 0) os_error = errno == EACCES ? EAGAIN : errno;
     if (os_error != 0) {

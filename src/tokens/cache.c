@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -301,6 +302,7 @@ static stoker_status explain(struct work *work, stoker_status status, const stok
 {
     int os_error = work->err->os_error;
     if (status != STOKER_ERR_IO || (os_error != EACCES && os_error != EROFS && os_error != EPERM)) return status;
+    if (access(work->cache->folder, W_OK) == 0) return status; /* then it is the file that the message names */
     return stk_fail_os(work->err, STOKER_ERR_IO, os_error,
                        "the cache folder '%s' is not writable, and an index must be built there (%s)",
                        work->cache->folder, miss->message);

@@ -4,6 +4,7 @@
 import os
 import random
 import signal
+import threading
 import time
 
 import pytest
@@ -338,3 +339,71 @@ def test_34_ranks_get_equal_numbers_of_batches(runtime):
     """,
     )
     assert [support.finish_well(rank, 90).strip() for rank in ranks] == ["4", "4"]
+
+
+class Plan:
+    """A batch sampler that yields what it is given."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        return iter(self.batches)
+
+    def __len__(self):
+        return len(self.batches)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2, None])
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("bad", [[], None, 3, [10**9], [object()], ["x"]], ids=str)
+def test_a_bad_request_is_an_error_of_its_own_step(bad, native, ahead):
+    dataset = VideoDataset(CLIPS[:4], frames=2, size=32, return_index=True) if native else D(lambda i: [i, i], 4)
+    plan = Plan([[0], [1, 2], bad, [3], [2]])
+    loader = DistributedDataLoader(dataset, batch_sampler=plan, num_workers=2, prefetch_batches=ahead)
+    found = steps(loader)
+    good = [[0], [1, 2], None, [3], [2]]
+    assert len(found) == 5
+    for step, wanted in zip(found, good, strict=True):
+        if wanted is None:
+            assert isinstance(step, Exception) or not native  # some keys mean something to a Python dataset
+        else:
+            assert step[1].tolist() == wanted
+
+
+def test_a_batch_that_can_never_fit_is_an_error_of_its_own_step():
+    plan = Plan([[0], [1], [2], [3], [0], list(range(4)) * 40, [1], [2]])
+    dataset = VideoDataset(CLIPS[:4], frames=4, size=64, return_index=True)
+    loader = DistributedDataLoader(dataset, batch_sampler=plan, num_workers=2, max_bytes=2 << 20, prefetch_batches=2)
+    found = steps(loader)
+    assert [step[1].tolist() for step in found if not isinstance(step, Exception)] == [[0], [1], [2], [3], [0], [1], [2]]
+    assert isinstance(found[5], errors.MachineError)
+
+
+def test_a_template_that_is_stopped_while_it_loads_is_an_error(plane):
+    def load():
+        time.sleep(5)
+        return Loading()
+
+    class Loading(torch.utils.data.Dataset):
+        def __reduce__(self):
+            return load, ()
+
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return index
+
+    def stop():
+        deadline_s = time.monotonic() + 20
+        while not (found := plane.processes("python-worker")) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(found[0].pid, signal.SIGSTOP)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(errors.StokerError, match="stopped and then killed"):
+        list(DistributedDataLoader(Loading(), batch_size=1, num_workers=1))
+    stopper.join()

@@ -3,10 +3,12 @@
 
 import contextvars
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -451,3 +453,52 @@ def test_a_thousand_prefixes(tmp_path):
     for idx in (0, 17, len(train) - 1):
         assert again[idx]["tokens"].tolist() == train[idx]["tokens"].tolist()
     assert train.datasets[999].index_split is Split.train
+
+
+# ----------------------------------------------------------------------------------------------------- waiting for others
+
+
+def test_ctrl_c_ends_the_wait_for_another_builder(tmp_path):
+    """The builder that holds the lock is stopped; who waits for it must be able to leave."""
+    prefix = corpus(tmp_path / "a", count=40)
+    code = f"""
+import os, signal, sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from megatron_data import options
+from stoker.megatron import *
+config = GPTDatasetConfig(**options(blend=([{prefix!r}], None), split="1,0,0", path_to_cache={str(tmp_path / "c")!r}))
+print("begin", flush=True)
+BlendedMegatronDatasetBuilder(GPTDataset, [40, None, None], lambda: True, config).build()
+print("built", flush=True)
+"""
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, capture_output=True, text=True).stdout.split() == ["begin", "built"]
+    (lock,) = [path for path in (tmp_path / "c").iterdir() if path.suffix == ".lock"]
+    for path in (tmp_path / "c").glob("*.npy"):
+        path.unlink()
+    with open(lock, "r+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert waiting.stdout.readline() == "begin\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(1.5)  # it waits
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(20) != 0
+        assert "KeyboardInterrupt" in waiting.stderr.read()
+    assert subprocess.run(run, capture_output=True, text=True).stdout.split() == ["begin", "built"]
+
+
+def test_an_empty_cache_path_is_none(tmp_path):
+    prefix = corpus(tmp_path / "a", count=40)
+    config = GPTDatasetConfig(**options(blend=([prefix], None), split="1,0,0", path_to_cache=""))
+    BlendedMegatronDatasetBuilder(GPTDataset, [40, None, None], lambda: True, config).build()
+    assert list((tmp_path / "a" / "cache").rglob("*-shuffle_index.npy"))
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**64 + 5])
+def test_seeds_that_numpy_does_not_take(tmp_path, seed):
+    prefix = corpus(tmp_path / "a", count=40)
+    config = GPTDatasetConfig(**options(blend=([prefix], None), split="1,0,0", random_seed=seed))
+    with pytest.raises(ValueError, match=f"Seed must be between 0 and 2.*{seed}"):
+        BlendedMegatronDatasetBuilder(GPTDataset, [40, None, None], lambda: True, config).build()

@@ -119,6 +119,23 @@ PATTERNS = {
 }
 
 
+@pytest.mark.parametrize("pattern", [r"\p{N}+| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+", r"\s+|\p{N}{1,3}| ?\p{L}+| ?[^\s\p{L}\p{N}]+",
+                                     r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+|\s+(?!\S)"])
+def test_patterns_that_keep_runs_of_spaces_together_are_not_cut(pattern):
+    from stoker._tools import text_tokenizers
+    assert not text_tokenizers.is_safe_pattern(pattern)
+    assert text_tokenizers.is_safe_pattern(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+
+
+def test_added_tokens_that_are_normalized_are_not_looked_for_in_the_text():
+    from stoker._tools import text_tokenizers
+    split = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    for normalized, safe in ((True, False), (False, True)):
+        rule, _ = text_tokenizers.cut_rule(dict(normalizer={"type": "NFC"}, model={"type": "BPE"}, pre_tokenizer=split,
+                                                added_tokens=[dict(content="K-9", normalized=normalized)]))
+        assert (rule != text_tokenizers.WHOLE) == safe
+
+
 @pytest.mark.parametrize("special", [["<|end|>"], ["-"], ["@@", "<x"], ["foo", "ab1"], ["'", "é|"]], ids=str)
 @pytest.mark.parametrize("normalizer", [None, "NFC"])
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -147,7 +147,7 @@ class BlendedDataset:
         return _core.BlendIndex([float(weight) for weight in self.weights], self.size, **options)
 
     def _open(self) -> Any:
-        folder, stem = self.config.path_to_cache, cache_stem(self, self.split)
+        folder, stem = self.config.path_to_cache or None, cache_stem(self, self.split)
         fast = bool(self.config.fast_cache_load)
         try:
             return self._blend(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,8 +46,11 @@ def maps_late(config: BlendedMegatronDatasetConfig, folder: str | None, stem: st
 
 def _core_arguments(config: GPTDatasetConfig) -> dict[str, Any]:
     """Arguments of the C dataset that all splits and prefixes share."""
+    seed = operator.index(config.random_seed)
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"Seed must be between 0 and 2**32 - 1, random_seed is {seed}")
     return {
-        "seed": config.random_seed,
+        "seed": seed,
         "sequence_length": config.sequence_length,
         "extra_token": bool(config.add_extra_token_to_sequence),
         "assume_hit": bool(config.fast_cache_load),
@@ -233,7 +237,7 @@ class GPTDataset(MegatronDataset):
         return handle, {}
 
     def _cache_folder(self) -> str | None:
-        folder = self.config.path_to_cache
+        folder = self.config.path_to_cache or None  # an empty path is none, as in Megatron-LM
         if folder is None and not self.config.mock:
             if is_object_storage_path(self.dataset_path):
                 raise AssertionError(f"{self.dataset_path}: path_to_cache must be provided; caches are local files")

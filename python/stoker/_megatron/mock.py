@@ -85,6 +85,6 @@ class MockGPTDataset(GPTDataset):
         return None, {"mock": (tokenizer.vocab_size, tokenizer.eod)}
 
     def _open(self) -> Any:
-        if self.config.path_to_cache is None:
+        if not self.config.path_to_cache:
             _log.warning("%s: path_to_cache is None, so the index is built in memory, in each process", self._name())
         return super()._open()
