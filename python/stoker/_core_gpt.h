@@ -20,8 +20,8 @@ struct core_index_cache {
 
 /* Waiting for another builder goes in slices of this length, so that a signal (Ctrl-C) is seen between them. */
 #define CORE_BUILDER_SLICE_NS UINT64_C(250000000)
-/* Takes the next slice off *rest_ns (0 at first: no limit) for `cache`. After a TIMEOUT: 1 to go on, 0 if the time is up,
- * -1 with an exception set. */
+/* Takes the next slice off *rest_ns (0 at first: no limit) for `cache`. After a TIMEOUT: 1 to go on, 0 if the time is
+ * up, -1 with an exception set. */
 void core_index_wait_begin(stoker_index_cache *cache, uint64_t *out_rest_ns);
 int core_index_wait_on(stoker_index_cache *cache, uint64_t *rest_ns);
 

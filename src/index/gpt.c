@@ -301,6 +301,12 @@ stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct 
     stk_mt19937_seed(&random, request->seed);
     stk_document_index_build(&random, request->first, request->end, plan->epochs, plan->separate_final_epoch,
                              out_arrays[STK_GPT_DOCUMENT]);
+    const uint64_t shuffle_bytes = plan->samples * (plan->wide_shuffle ? 8 : 4), document_bytes = plan->documents * 4;
+    if (progress) progress->settled(progress->user, STK_GPT_DOCUMENT, 0, document_bytes, true);
+    /* The walk draws no numbers: what was drawn can be on its way to the disk meanwhile. */
+    uint64_t first = plan->separate_final_epoch ? plan->samples_before_final : plan->samples;
+    stk_shuffle_index_build(&random, first, plan->samples, plan->wide_shuffle, out_arrays[STK_GPT_SHUFFLE]);
+    if (progress) progress->settled(progress->user, STK_GPT_SHUFFLE, 0, shuffle_bytes, false);
     struct stk_sample_walk walk = {.lengths = request->lengths,
                                    .document = out_arrays[STK_GPT_DOCUMENT],
                                    .documents = plan->documents,
@@ -313,10 +319,8 @@ stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct 
     for (uint64_t row = 0; row <= plan->samples; row += ROWS_AT_ONCE) {
         uint64_t left = plan->samples + 1 - row, rows = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
         STK_TRY(stk_sample_walk_rows(&walk, rows, (uint8_t *)out_arrays[STK_GPT_SAMPLE] + row * row_bytes, err));
-        if (progress) progress->settled(progress->user, STK_GPT_SAMPLE, row * row_bytes, rows * row_bytes);
+        if (progress) progress->settled(progress->user, STK_GPT_SAMPLE, row * row_bytes, rows * row_bytes, false);
     }
-    if (progress) progress->settled(progress->user, STK_GPT_DOCUMENT, 0, plan->documents * sizeof(int32_t));
-    uint64_t first = plan->separate_final_epoch ? plan->samples_before_final : plan->samples;
-    stk_shuffle_index_build(&random, first, plan->samples, plan->wide_shuffle, out_arrays[STK_GPT_SHUFFLE]);
+    if (progress) progress->settled(progress->user, STK_GPT_DOCUMENT, 0, document_bytes, false);
     return STOKER_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef STK_INDEX_GPT_H
 #define STK_INDEX_GPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,16 +44,16 @@ stoker_status stk_gpt_plan(const struct stk_gpt_request *request, struct stk_gpt
 
 enum stk_gpt_array { STK_GPT_DOCUMENT, STK_GPT_SAMPLE, STK_GPT_SHUFFLE, STK_GPT_ARRAYS };
 
-/* Told that bytes [offset, offset + size) of an array are final and will not be looked at again, so that a caller with
- * little memory may put them away. */
+/* Told that bytes [offset, offset + size) of an array are final, so that their way to the disk may begin; unless they
+ * are `read_again`, a caller with little memory may put them away. */
 struct stk_gpt_progress {
-    void (*settled)(void *user, enum stk_gpt_array array, uint64_t offset, uint64_t size);
+    void (*settled)(void *user, enum stk_gpt_array array, uint64_t offset, uint64_t size, bool read_again);
     void *user;
 };
 
-/* Fills document[plan.documents] (int32), sample[(plan.samples + 1) * 2] and shuffle[plan.samples] in this order, from
- * one generator. `progress` may be NULL. INVALID_ARGUMENT: a row that Megatron-LM refuses (negative offset), naming
- * it. */
+/* Fills document[plan.documents] (int32), sample[(plan.samples + 1) * 2] and shuffle[plan.samples], the first and the
+ * last in this order from one generator. `progress` may be NULL. INVALID_ARGUMENT: a row that Megatron-LM refuses
+ * (negative offset), naming it. */
 stoker_status stk_gpt_build(const struct stk_gpt_request *request, const struct stk_gpt_plan *plan,
                             void *const out_arrays[STK_GPT_ARRAYS], const struct stk_gpt_progress *progress,
                             stoker_error *err);

@@ -175,12 +175,14 @@ static void set_array(const struct work *work, uint32_t i, void *data, struct st
                                       work->plan->arrays[i].dtype};
 }
 
-static void settled_in_memory(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size)
+static void settled_in_memory(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size,
+                              bool read_again)
 {
     (void)site;
     (void)array;
     (void)offset;
     (void)size;
+    (void)read_again;
 }
 
 /* Where the files of a set are being built. */
@@ -189,13 +191,14 @@ struct files {
     struct stk_npy *arrays;
 };
 
-static void settled_in_file(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size)
+static void settled_in_file(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size,
+                            bool read_again)
 {
     const struct files *files = site->cache;
     uint64_t place = STK_NPY_HEADER_BYTES + offset;
     STK_ASSERT(place + size <= files->arrays[array].base_size);
     stk_publish_push(&files->work->files[array], place, size);
-    stk_filemap_forget((uint8_t *)files->arrays[array].base + place, (size_t)size);
+    if (!read_again) stk_filemap_forget((uint8_t *)files->arrays[array].base + place, (size_t)size);
 }
 
 static stoker_status build_in_memory(struct work *work, struct stk_npy *out)

@@ -22,11 +22,11 @@
 
 #define STK_CACHE_ARRAYS_MAX 3u
 
-/* What a builder may tell while it builds: bytes [offset, offset + size) of an array are final and will hardly be
- * looked at again. Their way to the disk begins, and their pages leave the process: an index of any size is built in
- * little memory. */
+/* What a builder may tell while it builds: bytes [offset, offset + size) of an array are final. Their way to the
+ * disk begins, and unless they are `read_again` their pages leave the process: an index of any size is built in little
+ * memory. */
 struct stk_cache_site {
-    void (*settled)(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size);
+    void (*settled)(const struct stk_cache_site *site, uint32_t array, uint64_t offset, uint64_t size, bool read_again);
     void *cache; /* of cache.c */
 };
 

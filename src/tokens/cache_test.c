@@ -77,10 +77,11 @@ static stoker_status build(void *user, void *const *data, const struct stk_cache
         (void)close(fd);
     }
     for (uint64_t i = 0; i < made->rows; i++) first[i] = (int32_t)i;
-    site->settled(site, 0, 0, made->rows * sizeof *first); /* it must be there all the same */
+    site->settled(site, 0, 0, made->rows * sizeof *first, true);
+    site->settled(site, 0, 0, made->rows * sizeof *first, false); /* it must be there all the same */
     if (made->in_build) made->in_build();
     for (uint64_t i = 0; i < 2 * made->rows; i++) second[i] = (int64_t)(3 * i);
-    if (made->rows) site->settled(site, 1, 8, made->rows * sizeof *second);
+    if (made->rows) site->settled(site, 1, 8, made->rows * sizeof *second, false);
     made->built++;
     if (!made->fails) return STOKER_OK;
     if (err) err->status = STOKER_ERR_INVALID_ARGUMENT;

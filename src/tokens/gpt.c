@@ -90,10 +90,10 @@ struct build {
     struct stk_gpt_plan plan;
 };
 
-static void settled(void *user, enum stk_gpt_array array, uint64_t offset, uint64_t size)
+static void settled(void *user, enum stk_gpt_array array, uint64_t offset, uint64_t size, bool read_again)
 {
     const struct stk_cache_site *site = user;
-    site->settled(site, (uint32_t)array, offset, size);
+    site->settled(site, (uint32_t)array, offset, size, read_again);
 }
 
 static stoker_status build_arrays(void *user, void *const *data, const struct stk_cache_site *site, stoker_error *err)
