@@ -294,63 +294,68 @@ static void view_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* NULL with an exception set if it is closed. */
+static stoker_dataset *handle_and_facts(PyObject *self, stoker_dataset_facts *out_facts)
+{
+    stoker_dataset *dataset = core_tokens_handle(self);
+    if (dataset != NULL) {
+        stoker_dataset_get_facts(dataset, out_facts);
+    }
+    return dataset;
+}
+
 static PyObject *indexed_lengths(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    stoker_dataset *dataset = core_tokens_handle(self);
     stoker_dataset_facts facts;
+    stoker_dataset *dataset = handle_and_facts(self, &facts);
     if (dataset == NULL) {
         return NULL;
     }
-    stoker_dataset_get_facts(dataset, &facts);
     return view_of(dataset, facts.lengths, facts.sequences * sizeof(int32_t));
 }
 
 static PyObject *indexed_offsets(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    stoker_dataset *dataset = core_tokens_handle(self);
     stoker_dataset_facts facts;
+    stoker_dataset *dataset = handle_and_facts(self, &facts);
     if (dataset == NULL) {
         return NULL;
     }
-    stoker_dataset_get_facts(dataset, &facts);
     return view_of(dataset, facts.offsets, facts.sequences * sizeof(int64_t));
 }
 
 static PyObject *indexed_documents(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    stoker_dataset *dataset = core_tokens_handle(self);
     stoker_dataset_facts facts;
+    stoker_dataset *dataset = handle_and_facts(self, &facts);
     if (dataset == NULL) {
         return NULL;
     }
-    stoker_dataset_get_facts(dataset, &facts);
     return view_of(dataset, facts.documents, facts.document_entries * sizeof(int64_t));
 }
 
 static PyObject *indexed_modes(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    stoker_dataset *dataset = core_tokens_handle(self);
     stoker_dataset_facts facts;
+    stoker_dataset *dataset = handle_and_facts(self, &facts);
     if (dataset == NULL) {
         return NULL;
     }
-    stoker_dataset_get_facts(dataset, &facts);
     return view_of(dataset, facts.modes, facts.sequences);
 }
 
 static PyObject *indexed_bin(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    stoker_dataset *dataset = core_tokens_handle(self);
     stoker_dataset_facts facts;
+    stoker_dataset *dataset = handle_and_facts(self, &facts);
     if (dataset == NULL) {
         return NULL;
     }
-    stoker_dataset_get_facts(dataset, &facts);
     if (facts.bin == NULL && facts.sequences > 0) { /* an unchecked dataset opens its data at the first read */
         stoker_error err = {0};
         stoker_status status;
