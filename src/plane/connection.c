@@ -290,7 +290,8 @@ static void message_ready(struct stk_watch *watch, uint32_t events)
     stoker_status status = STOKER_OK;
     bool said_bye = false;
     stk_link_flush(&connection->link, &connection->server->loop);
-    while (connection->link.channel && !connection->link.broken && status == STOKER_OK) {
+    while (connection->link.channel && (!connection->link.broken || connection->link.peer_closed) &&
+           status == STOKER_OK) {
         struct stk_incoming in;
         status = stk_channel_receive(connection->link.channel, &in, &err);
         if (status != STOKER_OK) break;
@@ -360,8 +361,11 @@ void stk_connections_check(struct stk_server *server)
         if (connection->state == STK_CONNECTION_FREE) continue;
         if (connection->state == STK_CONNECTION_GREETING && server->now_ns - connection->since_ns > STK_GREETING_NS)
             stk_connection_drop(connection, "never said HELLO", false);
-        else if (connection->link.broken)
+        else if (connection->link.broken) {
+            /* Its BYE may have come while something was on the way to it. */
+            if (connection->link.peer_closed) message_ready(&connection->link.watch, 0);
             stk_connection_drop(connection, "does not read its connection, or has closed it",
                                 has_finished(connection));
+        }
     }
 }

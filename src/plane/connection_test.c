@@ -343,6 +343,26 @@ static void test_rank_that_says_bye_and_ends_is_not_lost(void **state)
     session_end(&server, &other);
 }
 
+/* Nor if the server was just about to tell it of something, and found its connection closed while sending. */
+static void test_bye_is_read_behind_a_failed_send(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank other, lost, leaving;
+    plane_start(&server);
+    plane_join(&server, &other, 1, 3);
+    plane_join(&server, &lost, 0, 3);
+    plane_join(&server, &leaving, 2, 3);
+    assert_int_equal(kill(server.pid, SIGSTOP), 0);
+    plane_close(&lost); /* the others are to be told, one of whom is gone by then */
+    plane_leave(&leaving);
+    assert_int_equal(kill(server.pid, SIGCONT), 0);
+    wait_until_alone(&other);
+    assert_int_equal(other.notices, 1);
+    assert_non_null(strstr(other.last_notice, "rank_lost: rank 0 "));
+    session_end(&server, &other);
+}
+
 int main(int argc, char **argv)
 {
     plane_play(argc, argv);
@@ -354,6 +374,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_silent_rank_blocks_nobody),
         cmocka_unit_test(test_rank_that_closed_its_loaders_is_not_lost),
         cmocka_unit_test(test_rank_that_says_bye_and_ends_is_not_lost),
+        cmocka_unit_test(test_bye_is_read_behind_a_failed_send),
     };
     return stk_run_tests(tests);
 }

@@ -68,7 +68,7 @@ stoker_status stk_link_open(struct stk_link *link, struct stk_loop *loop, int so
                             stoker_error *err)
 {
     stoker_status status = stk_channel_create(socket_fd, incarnation, &link->channel, err);
-    link->broken = false;
+    link->broken = link->peer_closed = false;
     if (status != STOKER_OK) {
         link->channel = NULL;
         (void)close(socket_fd); /* nothing was sent */
@@ -88,15 +88,17 @@ void stk_link_close(struct stk_link *link, struct stk_loop *loop)
     stk_loop_remove(loop, &link->watch);
     stk_channel_destroy(link->channel);
     link->channel = NULL;
-    link->broken = false;
+    link->broken = link->peer_closed = false;
 }
 
 void stk_link_sent(struct stk_link *link, struct stk_loop *loop, stoker_status status)
 {
-    if (status < 0)
+    if (status < 0) {
         link->broken = true;
-    else
+        link->peer_closed = status == STOKER_ERR_UNAVAILABLE;
+    } else {
         watch_output(loop, &link->watch, stk_channel_wants_write(link->channel));
+    }
 }
 
 void stk_link_flush(struct stk_link *link, struct stk_loop *loop)

@@ -50,7 +50,8 @@ stoker_status stk_loop_run_once(struct stk_loop *loop, int timeout_ms, stoker_er
 struct stk_link {
     struct stk_channel *channel; /* NULL: closed */
     struct stk_watch watch;
-    bool broken;
+    bool broken;      /* nothing more is sent */
+    bool peer_closed; /* that is why; what the peer sent before is still to be received */
 };
 
 /* Takes socket_fd, even on failure. */
