@@ -38,6 +38,9 @@
 #define STK_ITEMS_MAX 262144u       /* items (samples of native batches, whole Python batches) in flight */
 #define STK_SEGMENTS_MAX 8192u      /* shared segments; each costs a descriptor */
 
+/* Cost models of one Coordinator: (job, class, host); 1,024 hosts with 8 jobs of 8 classes. Each takes 1.5 KiB. */
+#define STK_COST_MODELS_MAX 65536u
+
 /* Memory. */
 #define STK_LEAF_ALIGNMENT 256u               /* widest vector and DMA alignment in use (rule A6) */
 #define STK_LEAF_COPY_BYTES (64u << 10)       /* smaller leaves are private copies (rule A5) */
