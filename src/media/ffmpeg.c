@@ -144,12 +144,12 @@ static stoker_status open_format(struct stk_av *av, stoker_error *err)
     return STOKER_OK;
 }
 
-static AVStream *choose_stream(AVFormatContext *format)
+static AVStream *choose_stream(AVFormatContext *format, enum AVMediaType type)
 {
     AVStream *best = NULL;
     for (unsigned i = 0; i < format->nb_streams; i++) {
         AVStream *stream = format->streams[i];
-        if (stream->codecpar->codec_type != AVMEDIA_TYPE_VIDEO) continue;
+        if (stream->codecpar->codec_type != type) continue;
         if (stream->disposition & (AV_DISPOSITION_ATTACHED_PIC | AV_DISPOSITION_TIMED_THUMBNAILS)) continue;
         bool better =
             best && (stream->disposition & AV_DISPOSITION_DEFAULT) && !(best->disposition & AV_DISPOSITION_DEFAULT);
@@ -162,7 +162,7 @@ static AVStream *choose_stream(AVFormatContext *format)
  * that is needed. */
 static bool header_is_complete(const AVFormatContext *format, const AVStream *stream)
 {
-    const AVCodecParameters *codec = stream ? stream->codecpar : NULL;
+    const AVCodecParameters *codec = stream ? stream->codecpar : NULL; /* of sound it is never known: 0 pixels */
     if (!codec || codec->codec_id == AV_CODEC_ID_NONE || codec->width <= 0 || codec->height <= 0) return false;
     if (!strstr(format->iformat->name, "mp4") && !strstr(format->iformat->name, "matroska")) return false;
     bool needs_extra = codec->codec_id == AV_CODEC_ID_H264 || codec->codec_id == AV_CODEC_ID_HEVC ||
@@ -173,13 +173,14 @@ static bool header_is_complete(const AVFormatContext *format, const AVStream *st
 static stoker_status open_stream(struct stk_av *av, stoker_error *err)
 {
     STK_TRY(open_format(av, err));
-    if (!header_is_complete(av->format, choose_stream(av->format))) {
+    if (!header_is_complete(av->format, choose_stream(av->format, av->type))) {
         int result = avformat_find_stream_info(av->format, NULL);
         if (result < 0 && av->format->nb_streams == 0)
             return stk_av_fail(av, result, STOKER_ERR_CORRUPT, "cannot read the streams", err);
     }
-    av->stream = choose_stream(av->format);
-    if (!av->stream) return stk_fail(err, STOKER_ERR_NOT_FOUND, "no video stream");
+    av->stream = choose_stream(av->format, av->type);
+    if (!av->stream)
+        return stk_fail(err, STOKER_ERR_NOT_FOUND, "no %s stream", av->type == AVMEDIA_TYPE_AUDIO ? "audio" : "video");
     for (unsigned i = 0; i < av->format->nb_streams; i++)
         if (av->format->streams[i] != av->stream) av->format->streams[i]->discard = AVDISCARD_ALL;
     av->next = 0;
@@ -226,12 +227,14 @@ static void set_facts(struct stk_av *av)
     set_costs(facts, codec->codec_id);
 }
 
-stoker_status stk_av_open(const struct stk_file *file, struct stk_av **out_av, stoker_error *err)
+stoker_status stk_av_open_type(const struct stk_file *file, enum AVMediaType type, struct stk_av **out_av,
+                               stoker_error *err)
 {
     if (file->size == 0) return stk_fail(err, STOKER_ERR_CORRUPT, "the file is empty (0 bytes)");
     struct stk_av *av = calloc(1, sizeof *av);
     if (!av) return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     av->file = file;
+    av->type = type;
     stk_av_log_enter(&av->log);
     stoker_status status = open_stream(av, err);
     if (status == STOKER_OK) {
@@ -246,6 +249,11 @@ stoker_status stk_av_open(const struct stk_file *file, struct stk_av **out_av, s
     }
     *out_av = av;
     return STOKER_OK;
+}
+
+stoker_status stk_av_open(const struct stk_file *file, struct stk_av **out_av, stoker_error *err)
+{
+    return stk_av_open_type(file, AVMEDIA_TYPE_VIDEO, out_av, err);
 }
 
 static void drop_kept(struct stk_av *av)
@@ -278,8 +286,7 @@ const char *stk_av_last_message(const struct stk_av *av) { return av->log.text; 
 /* ---------------------------------------------------------------------------------------------------------------- scan
  */
 
-/* The next packet of our stream that holds data, in av->packet. STOKER_END at the end of what can be read. */
-static stoker_status read_packet(struct stk_av *av, uint64_t *reads, stoker_error *err)
+stoker_status stk_av_read(struct stk_av *av, uint64_t *reads, stoker_error *err)
 {
     for (;;) {
         if (++*reads > READS_MAX)
@@ -345,7 +352,7 @@ static stoker_status scan_packets(struct stk_av *av, uint64_t keep_bytes_max, st
     int64_t latest = INT64_MIN;
     const uint32_t length_bytes = unit_length_bytes(av->stream->codecpar);
     for (;;) {
-        stoker_status status = read_packet(av, &reads, err);
+        stoker_status status = stk_av_read(av, &reads, err);
         if (status == STOKER_END) break;
         STK_TRY(status);
         size_t index = av->table.count;
@@ -451,7 +458,7 @@ static stoker_status move_to(struct stk_av *av, uint32_t target, uint64_t *reads
     av->held = UINT32_MAX;
     if (target > 0 && dts != STK_TIME_NONE &&
         av_seek_frame(av->format, av->stream->index, dts, AVSEEK_FLAG_BACKWARD) >= 0) {
-        stoker_status status = read_packet(av, reads, err);
+        stoker_status status = stk_av_read(av, reads, err);
         STK_TRY(status);
         uint32_t at = status == STOKER_OK ? recognise(av, target) : UINT32_MAX;
         if (at != UINT32_MAX) {
@@ -466,7 +473,7 @@ static stoker_status move_to(struct stk_av *av, uint32_t target, uint64_t *reads
 static stoker_status read_until(struct stk_av *av, uint32_t index, uint64_t *reads, stoker_error *err)
 {
     while (av->held != index) {
-        stoker_status status = read_packet(av, reads, err);
+        stoker_status status = stk_av_read(av, reads, err);
         STK_TRY(status);
         if (status == STOKER_END || !is_packet(av, av->next))
             return stk_fail(err, STOKER_ERR_CORRUPT, "packet %u of %zu reads differently the second time", av->next,

@@ -23,6 +23,7 @@ struct stk_av {
     uint64_t position;           /* of the demultiplexer in the file */
     stoker_error io_error;       /* of the last failed read; status OK if none */
 
+    enum AVMediaType type; /* of the stream that is chosen */
     AVFormatContext *format;
     AVStream *stream;
     struct stk_av_facts facts;
@@ -50,6 +51,13 @@ void stk_av_log_leave(void);
 
 /* "<what>: <FFmpeg's error> (<its last message>)"; NO_MEMORY and failed reads keep their own status. */
 stoker_status stk_av_fail(struct stk_av *av, int av_error, stoker_status status, const char *what, stoker_error *err);
+
+/* Opens a file for its best stream of a type, as stk_av_open() does for video. */
+stoker_status stk_av_open_type(const struct stk_file *file, enum AVMediaType type, struct stk_av **out_av,
+                               stoker_error *err);
+/* The next packet of our stream that holds data, in av->packet; the caller has entered the log. *reads counts what was
+ * read, for its limit. STOKER_END at the end of what can be read. */
+stoker_status stk_av_read(struct stk_av *av, uint64_t *reads, stoker_error *err);
 
 /* The packet of the table at `index`; owned by `av` until the next call. */
 stoker_status stk_av_fetch(struct stk_av *av, uint32_t index, AVPacket **out_packet, stoker_error *err);
