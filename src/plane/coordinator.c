@@ -36,14 +36,14 @@ stoker_status stk_coordinator_create(const struct stk_engine_limits *limits, con
     size_t size = stk_engine_bytes(limits);
     coordinator->ops = ops;
     coordinator->user = user;
-    coordinator->action_cap = EVENTS_QUEUED + (size_t)limits->tasks;
+    coordinator->action_cap = stk_engine_actions_max(limits, EVENTS_QUEUED);
     coordinator->block = malloc(size);
     coordinator->actions = calloc(coordinator->action_cap, sizeof *coordinator->actions);
     if (!coordinator->block || !coordinator->actions) {
         stk_coordinator_destroy(coordinator);
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for the engine: %zu bytes", size);
     }
-    coordinator->engine = stk_engine_init(coordinator->block, size, limits);
+    coordinator->engine = stk_engine_init(coordinator->block, size, limits, NULL);
     *out_coordinator = coordinator;
     return STOKER_OK;
 }

@@ -36,7 +36,7 @@ static const struct stk_coordinator_ops ops = {on_action, on_refused};
 
 static void create(struct seen *seen, uint32_t tasks)
 {
-    struct stk_engine_limits limits = {1, 2, tasks};
+    struct stk_engine_limits limits = {.servers = 1, .lanes = 2, .tasks = tasks};
     *seen = (struct seen){0};
     assert_int_equal(stk_coordinator_create(&limits, &ops, seen, &seen->coordinator, NULL), STOKER_OK);
     struct stk_event join = {.type = STK_EVENT_SERVER_JOIN, .workers = 1}, open = {.type = STK_EVENT_LANE_OPEN},

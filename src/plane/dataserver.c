@@ -119,7 +119,7 @@ static stoker_status start(struct stk_server *server, stoker_error *err)
     STK_TRY(create_tables(server, err));
     STK_TRY(stk_loop_init(&server->loop, err));
     STK_TRY(stk_arena_create(options->shm_dir, send_unmap, server, &server->arena, err));
-    struct stk_engine_limits limits = {1, STK_LANES_MAX, STK_BATCHES_MAX};
+    struct stk_engine_limits limits = {.servers = 1, .lanes = STK_LANES_MAX, .tasks = STK_BATCHES_MAX};
     STK_TRY(stk_coordinator_create(&limits, &coordinator_ops, server, &server->coordinator, err));
     stk_server_event(server, (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .server = 0, .workers = 1});
     struct stk_pool_options pool_options = {.loop = &server->loop,

@@ -99,8 +99,10 @@ static struct layout lay_out(const struct stk_engine_limits *limits)
 
 size_t stk_engine_bytes(const struct stk_engine_limits *limits) { return lay_out(limits).total; }
 
-struct stk_engine *stk_engine_init(void *block, size_t size, const struct stk_engine_limits *limits)
+struct stk_engine *stk_engine_init(void *block, size_t size, const struct stk_engine_limits *limits,
+                                   const struct stk_engine_options *options)
 {
+    (void)options; /* least requests alone until placement by cost is in */
     struct layout layout = lay_out(limits);
     STK_ASSERT(size >= layout.total);
     STK_ASSERT((uintptr_t)block % 16 == 0);
@@ -406,6 +408,7 @@ static stoker_status apply(struct stk_engine *e, const struct stk_event *event, 
     case STK_EVENT_STEP:
         if (lane_known) lane_step(e, event);
         break;
+    default: break;
     }
     return STOKER_OK;
 }
@@ -490,12 +493,14 @@ static size_t write_deadlines(struct stk_engine *e, struct stk_action *actions, 
     return count;
 }
 
+size_t stk_engine_actions_max(const struct stk_engine_limits *limits, size_t n) { return n + limits->tasks; }
+
 stoker_status stk_engine_step(struct stk_engine *e, uint64_t now_ns, const struct stk_event *events, size_t n,
                               struct stk_action *actions, size_t cap, size_t *out_actions, size_t *out_applied,
                               stoker_error *err)
 {
     STK_ASSERT(now_ns >= e->now_ns);
-    STK_ASSERT(cap >= n + e->limits.tasks);
+    STK_ASSERT(cap >= stk_engine_actions_max(&e->limits, n));
     e->now_ns = now_ns;
     stoker_status status = STOKER_OK;
     size_t applied = 0;

@@ -21,7 +21,7 @@ static int set_up(void **state)
     block = aligned_alloc(16, size);
     if (!block) return -1;
     memset(block, 0xa5, size);
-    engine = stk_engine_init(block, size, &limits);
+    engine = stk_engine_init(block, size, &limits, NULL);
     return 0;
 }
 

@@ -169,7 +169,7 @@ static void make_engine(const struct stk_engine_limits *limits, int garbage)
     block = aligned_alloc(16, size);
     PROP_CHECK(block);
     memset(block, garbage, size);
-    engine = stk_engine_init(block, size, limits);
+    engine = stk_engine_init(block, size, limits, NULL);
 }
 
 static void run(uint64_t seed, int garbage)
