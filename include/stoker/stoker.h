@@ -12,6 +12,7 @@
 #include <stoker/pack.h>
 #include <stoker/service.h>
 #include <stoker/text.h>
+#include <stoker/vision.h>
 #include <stoker/worker.h>
 
 #define STOKER_VERSION_MAJOR 0
