@@ -25,47 +25,6 @@
 /* Reading this many packets on is cheaper than a seek, which throws buffered bytes away. */
 #define READ_ON_PACKETS 32u
 
-/* ---------------------------------------------------------------------------------------------------------------- log
- */
-
-static _Thread_local struct stk_av_log *current_log;
-
-static void on_log(void *object, int level, const char *format, va_list arguments)
-{
-    struct stk_av_log *log = current_log;
-    if (!log) {
-        av_log_default_callback(object, level, format, arguments); /* another user of FFmpeg in this process */
-        return;
-    }
-    if ((level & 0xff) > AV_LOG_ERROR) return;
-    log->errors++;
-    (void)vsnprintf(log->text, sizeof log->text, format, arguments); /* cut text is still the best text */
-    size_t used = strlen(log->text);
-    while (used > 0 && (log->text[used - 1] == '\n' || log->text[used - 1] == ' ' || log->text[used - 1] == '.'))
-        log->text[--used] = 0;
-}
-
-void stk_av_log_enter(struct stk_av_log *log)
-{
-    av_log_set_callback(on_log); /* each time: another user of FFmpeg may have set its own */
-    current_log = log;
-}
-
-void stk_av_log_leave(void) { current_log = NULL; }
-
-stoker_status stk_av_fail(struct stk_av *av, int av_error, stoker_status status, const char *what, stoker_error *err)
-{
-    if (av->io_error.status != STOKER_OK) {
-        if (err) *err = av->io_error;
-        return av->io_error.status;
-    }
-    if (av_error == AVERROR(ENOMEM)) return stk_fail(err, STOKER_ERR_NO_MEMORY, "%s: out of memory", what);
-    char text[128];
-    (void)av_strerror(av_error, text, sizeof text); /* fills a number where it knows no text */
-    if (av->log.text[0]) return stk_fail(err, status, "%s: %s (%s)", what, text, av->log.text);
-    return stk_fail(err, status, "%s: %s", what, text);
-}
-
 /* ---------------------------------------------------------------------------------------------------------------- open
  */
 
@@ -112,6 +71,36 @@ static void close_format(struct stk_av *av)
     av->stream = NULL;
 }
 
+/* Formats whose file is a list of other files, or addresses: their media would have to be opened by name. */
+static bool names_others(const AVInputFormat *format)
+{
+    static const char *const lists[] = {"hls",       "applehttp", "dash", "concat", "imf",    "webm_dash_manifest",
+                                        "sdp",       "rtsp",      "rtp",  "sap",    "image2", "image2pipe",
+                                        "ffmetadata"};
+    if (format->flags & AVFMT_NOFILE) return true;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        size_t size = strlen(lists[i]); /* a format has several names, separated by commas */
+        for (const char *at = format->name; at; at = strchr(at, ',')) {
+            at += *at == ',';
+            if (strncmp(at, lists[i], size) == 0 && (at[size] == 0 || at[size] == ',')) return true;
+        }
+    }
+    return false;
+}
+
+/* No name: the content alone decides about the format. */
+static stoker_status choose_format(struct stk_av *av, AVFormatContext *format, const AVInputFormat **out_chosen,
+                                   stoker_error *err)
+{
+    *out_chosen = NULL;
+    int result = av_probe_input_buffer2(format->pb, out_chosen, NULL, format, 0, 0);
+    if (result < 0) return stk_av_fail(av, result, STOKER_ERR_CORRUPT, "cannot open", err);
+    if (!names_others(*out_chosen)) return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_UNSUPPORTED,
+                    "a list of other files ('%s') is not opened: expected a file that holds its own media",
+                    (*out_chosen)->name);
+}
+
 static stoker_status open_format(struct stk_av *av, stoker_error *err)
 {
     av->position = 0;
@@ -132,13 +121,16 @@ static stoker_status open_format(struct stk_av *av, stoker_error *err)
     format->pb = io;
     format->flags |= AVFMT_FLAG_CUSTOM_IO;
     format->io_open = refuse_open;
-    /* No name: the content alone decides about the format. */
-    int result = avformat_open_input(&format, NULL, NULL, &options);
+    const AVInputFormat *chosen;
+    stoker_status status = choose_format(av, format, &chosen, err);
+    int result = status == STOKER_OK ? avformat_open_input(&format, NULL, chosen, &options) : 0;
+    if (result < 0) status = stk_av_fail(av, result, STOKER_ERR_CORRUPT, "cannot open", err);
     av_dict_free(&options);
-    if (result < 0) { /* frees `format`, but not our reader */
+    if (status < 0) {
+        avformat_free_context(format); /* the open that failed freed it */
         av_freep(&io->buffer);
         avio_context_free(&io);
-        return stk_av_fail(av, result, STOKER_ERR_CORRUPT, "cannot open", err);
+        return status;
     }
     av->format = format;
     return STOKER_OK;

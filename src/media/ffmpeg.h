@@ -69,8 +69,10 @@ struct stk_av_frame {
 stoker_status stk_av_receive(struct stk_av *av, struct stk_av_frame *out_frame, stoker_error *err);
 /* How often the decoder refused data, and (HEVC) missed a reference, since stk_av_open(). */
 uint64_t stk_av_faults(const struct stk_av *av);
-/* FFmpeg's last error text; empty if none. */
+/* The last errors that FFmpeg told of this file, as one text (log_lines.h); empty if none. */
 const char *stk_av_last_message(const struct stk_av *av);
+/* This process has no other user of FFmpeg: what it says of no file is dropped, instead of going to stderr. */
+void stk_av_log_alone(void);
 
 /* Scales current frames to planar RGB. Keeps a few converters, because rebuilding one costs as much as a frame. */
 struct stk_scaler;

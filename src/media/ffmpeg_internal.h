@@ -12,10 +12,12 @@
 #include <libavformat/avformat.h>
 
 #include "base/limits.h"
+#include "media/log_lines.h"
 
 struct stk_av_log {
-    char text[256]; /* last error of FFmpeg while this log was the thread's */
-    uint64_t errors;
+    char text[STK_LOG_TEXT_BYTES]; /* of `lines` */
+    uint64_t errors;               /* of FFmpeg while this log was the thread's */
+    struct stk_log_lines lines;
 };
 
 struct stk_av {
