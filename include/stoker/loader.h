@@ -221,6 +221,37 @@ STOKER_API stoker_status stoker_source_describe(const stoker_source *source, uin
 STOKER_API stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id, void *dst,
                                                    stoker_error *err);
 
+/** Which sample, and where its randomness comes from (random clips, crops and the like). */
+typedef struct stoker_sample {
+    uint64_t id;
+    uint64_t draw; /**< of stoker_sample_draw(); sources without randomness do not look at it */
+} stoker_sample;
+
+/** What the randomness of a sample is a function of, and of nothing else. */
+typedef struct stoker_draw_key {
+    uint64_t seed, epoch;
+    uint64_t id;         /**< of the sample in its source */
+    uint64_t occurrence; /**< how often it came before in this epoch of this rank */
+} stoker_draw_key;
+
+/** A number in which all of `key` is mixed: the draw of a sample. Equal keys give equal draws on every machine.
+ *
+ * Owns:    `key` is borrowed; NULL gives 0.
+ * Threads: any.
+ * Errors:  none.
+ */
+STOKER_API uint64_t stoker_sample_draw(const stoker_draw_key *key);
+
+/** Make one sample in the calling thread, with its randomness from the draw; stoker_source_materialise() is the same
+ * with draw 0.
+ *
+ * Owns:    as stoker_source_materialise(); `sample` is borrowed.
+ * Threads: any.
+ * Errors:  as stoker_source_materialise().
+ */
+STOKER_API stoker_status stoker_source_make(const stoker_source *source, const stoker_sample *sample, void *dst,
+                                            stoker_error *err);
+
 /** Release a source; loaders that were opened with it keep what they need.
  *
  * Owns:    takes `source`; NULL is allowed.
@@ -282,6 +313,7 @@ typedef struct stoker_request {
     size_t id_count;
     const void *payload; /**< 1 byte to 64 MiB less 4 KiB */
     size_t payload_size;
+    const uint64_t *draws; /**< one for each id (stoker_sample_draw()); NULL: 0 for all */
 } stoker_request;
 
 /** Ask for a batch; never waits for it.

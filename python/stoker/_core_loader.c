@@ -373,13 +373,38 @@ static PyObject *loader_begin(PyObject *object, PyObject *unused)
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
 }
 
-/* request(bytes) for process sources, request(sequence of ids) for native ones. */
-static PyObject *loader_request(PyObject *object, PyObject *what)
+/* A sequence of numbers of 64 bits as a private array of at least one; NULL with an exception. */
+static uint64_t *number_array(PyObject *sequence, size_t *out_count)
+{
+    Py_ssize_t count = PySequence_Size(sequence);
+    uint64_t *numbers = count >= 0 ? PyMem_Calloc((size_t)count + 1, sizeof *numbers) : NULL;
+    for (Py_ssize_t i = 0; numbers != NULL && i < count; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        numbers[i] = item != NULL ? PyLong_AsUnsignedLongLong(item) : 0;
+        Py_XDECREF(item);
+        if (PyErr_Occurred() != NULL) {
+            PyMem_Free(numbers);
+            return NULL;
+        }
+    }
+    if (numbers == NULL && PyErr_Occurred() == NULL) {
+        PyErr_NoMemory();
+    }
+    *out_count = count >= 0 ? (size_t)count : 0;
+    return numbers;
+}
+
+/* request(bytes) for process sources, request(sequence of ids, sequence of draws or None) for native ones. */
+static PyObject *loader_request(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)object;
     stoker_request request = {0};
     Py_buffer payload = {0};
-    uint64_t *ids = NULL;
+    uint64_t *ids = NULL, *draws = NULL;
+    PyObject *what, *sequence = Py_None;
+    if (!PyArg_ParseTuple(args, "O|O", &what, &sequence)) {
+        return NULL;
+    }
     if (PyObject_CheckBuffer(what)) {
         if (PyObject_GetBuffer(what, &payload, PyBUF_SIMPLE) < 0) {
             return NULL;
@@ -387,22 +412,22 @@ static PyObject *loader_request(PyObject *object, PyObject *what)
         request.payload = payload.buf;
         request.payload_size = (size_t)payload.len;
     } else {
-        Py_ssize_t count = PySequence_Size(what);
-        ids = count >= 0 ? PyMem_Calloc((size_t)count + 1, sizeof *ids) : NULL;
-        for (Py_ssize_t i = 0; ids != NULL && i < count; i++) {
-            PyObject *item = PySequence_GetItem(what, i);
-            ids[i] = item != NULL ? PyLong_AsUnsignedLongLong(item) : 0;
-            Py_XDECREF(item);
-            if (PyErr_Occurred() != NULL) {
-                PyMem_Free(ids);
-                return NULL;
-            }
-        }
+        size_t draw_count = 0;
+        ids = number_array(what, &request.id_count);
         if (ids == NULL) {
-            return PyErr_Occurred() != NULL ? NULL : PyErr_NoMemory();
+            return NULL;
+        }
+        draws = sequence != Py_None ? number_array(sequence, &draw_count) : NULL;
+        if (draws != NULL && draw_count != request.id_count) {
+            PyErr_Format(PyExc_ValueError, "%zu draws for %zu ids", draw_count, request.id_count);
+        }
+        if (PyErr_Occurred() != NULL) {
+            PyMem_Free(ids);
+            PyMem_Free(draws);
+            return NULL;
         }
         request.ids = ids;
-        request.id_count = (size_t)count;
+        request.draws = draws;
     }
     stoker_error err = {0};
     stoker_status status = STOKER_OK;
@@ -414,6 +439,7 @@ static PyObject *loader_request(PyObject *object, PyObject *what)
         loader_leave(self);
     }
     PyMem_Free(ids);
+    PyMem_Free(draws);
     if (payload.obj != NULL) {
         PyBuffer_Release(&payload);
     }
@@ -549,7 +575,8 @@ static PyType_Spec client_spec = {.name = "stoker._core.Client",
 
 static PyMethodDef loader_methods[] = {
     {"begin", loader_begin, METH_NOARGS, "begin() -> None\n\nBegin an iteration; outstanding requests are cancelled."},
-    {"request", loader_request, METH_O, "request(payload or ids) -> None\n\nAsk for a batch; never waits for it."},
+    {"request", loader_request, METH_VARARGS,
+     "request(payload or ids, draws=None) -> None\n\nAsk for a batch; never waits for it."},
     {"next", loader_next, METH_VARARGS,
      "next(timeout=None) -> Batch or None\n\nThe next batch; None when nothing is outstanding; TimeoutError."},
     {"stats", loader_stats, METH_NOARGS, "stats() -> dict\n\nCounters since the loader was opened."},

@@ -336,9 +336,10 @@ static PyObject *source_describe(PyObject *self, PyObject *args)
 static PyObject *source_materialise(PyObject *self, PyObject *args)
 {
     unsigned long long id;
+    unsigned long long draw = 0;
     Py_buffer buffer;
     stoker_source *source = core_source_handle(self);
-    if (source == NULL || !PyArg_ParseTuple(args, "Kw*", &id, &buffer)) {
+    if (source == NULL || !PyArg_ParseTuple(args, "Kw*|K", &id, &buffer, &draw)) {
         return NULL;
     }
     stoker_descriptor descriptor;
@@ -351,12 +352,24 @@ static PyObject *source_materialise(PyObject *self, PyObject *args)
         return NULL;
     }
     if (status >= 0) {
+        const stoker_sample sample = {.id = id, .draw = draw};
         Py_BEGIN_ALLOW_THREADS
-        status = stoker_source_materialise(source, id, buffer.buf, &err);
+        status = stoker_source_make(source, &sample, buffer.buf, &err);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&buffer);
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
+}
+
+static PyObject *sample_draw(PyObject *self, PyObject *args)
+{
+    (void)self;
+    unsigned long long seed, epoch, id, occurrence = 0;
+    if (!PyArg_ParseTuple(args, "KKK|K", &seed, &epoch, &id, &occurrence)) { /* modulo 2**64 */
+        return NULL;
+    }
+    const stoker_draw_key key = {.seed = seed, .epoch = epoch, .id = id, .occurrence = occurrence};
+    return PyLong_FromUnsignedLongLong(stoker_sample_draw(&key));
 }
 
 static void source_dealloc(PyObject *self)
@@ -370,7 +383,7 @@ static void source_dealloc(PyObject *self)
 static PyMethodDef source_methods[] = {
     {"describe", source_describe, METH_VARARGS, "describe(id) -> dict\n\nWhat is known of one sample; never decodes."},
     {"materialise", source_materialise, METH_VARARGS,
-     "materialise(id, buffer) -> None\n\nMake one sample in this thread, into a writable buffer of its size."},
+     "materialise(id, buffer, draw=0) -> None\n\nMake one sample in this thread, into a writable buffer of its size."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -401,6 +414,8 @@ static PyMethodDef media_functions[] = {
      "frames(path, indices=None, width=0, height=0) -> (bytearray, count, height, width)\n\nDecode frames as RGB."},
     {"video_source", (PyCFunction)(void (*)(void))video_source, METH_VARARGS | METH_KEYWORDS,
      "video_source(paths, frames, width, height, ...) -> Source"},
+    {"sample_draw", sample_draw, METH_VARARGS,
+     "sample_draw(seed, epoch, id, occurrence=0) -> int\n\nWhere the randomness of a native sample comes from."},
     {"process_source", (PyCFunction)(void (*)(void))process_source, METH_VARARGS | METH_KEYWORDS,
      "process_source(argv, env, cwd, payload, count=0) -> Source"},
     {NULL, NULL, 0, NULL},

@@ -90,11 +90,14 @@ class Fetcher:
         for attempt in range(self.retries + 1):
             if self.per_sample_seed:
                 _seeding.seed_all(_seeding.sample_digest(request.seed, request.epoch, key, occurrence))
+            _seeding.enter(request.seed, request.epoch, occurrence)
             try:
                 return self.dataset[key]
             except Exception:
                 if attempt == self.retries:
                     raise
+            finally:
+                _seeding.leave()
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _samples_with_policy(self, keys, request):

@@ -7,7 +7,7 @@ import json
 import operator
 import os
 
-from . import errors
+from . import _seeding, errors
 
 DTYPES = {"uint8": 1, "float16": 2, "bfloat16": 3, "float32": 4}
 
@@ -82,6 +82,10 @@ class FileDataset:
     return_index: bool
     as_numpy: bool
     native = True
+    #: Items are random: a loader sends each its draw, a function of (seed, epoch, item, occurrence).
+    random = False
+    seed = 0
+    epoch = 0
     _noun = "files"
 
     @property
@@ -116,6 +120,13 @@ class FileDataset:
         """What is known of an item before it is decoded: path, bytes, mtime_ns, shape, sample_bytes."""
         return self._source().describe(self._position(index))
 
+    def set_epoch(self, epoch: int) -> None:
+        """Of the random choices in items that are asked for by ``dataset[i]``; a stoker loader counts its own epochs."""
+        self.epoch = operator.index(epoch)
+
+    def _draw(self, position: int) -> int:
+        return _seeding.draw(self.seed, self.epoch, position) if self.random else 0
+
     def _position(self, index) -> int:
         position = operator.index(index)
         if not -len(self) <= position < len(self):
@@ -130,7 +141,7 @@ class FileDataset:
     def _decode(self, position: int):
         item, memory = empty(self.shape, self.dtype, self.as_numpy)
         try:
-            self._source().materialise(position, memory)
+            self._source().materialise(position, memory, self._draw(position))
         except (errors.DataError, errors.UnsupportedError) as error:
             raise sample_error(error, position, self.paths[position]) from None
         return item

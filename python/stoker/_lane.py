@@ -242,7 +242,7 @@ class Crew:
 
     def _request(self, request) -> None:
         if self._native is not None:
-            self._request_native(request.index)
+            self._request_native(request)
         elif self._fan_out > 1:
             self._request_parts(request)
         else:
@@ -281,12 +281,18 @@ class Crew:
             lane.request(payload)
         self._note(lane, len(runs), request.index)
 
-    def _request_native(self, index) -> None:
+    def _request_native(self, request) -> None:
+        index, draws = request.index, None
         ids = [self._native.position(key) for key in (index if self._collated else [index])]
         lane = next((lane for lane, most in zip(self._lanes, self._samples_max) if len(ids) <= most), None)
         if lane is None:
             lane = self._open(self._workers, max(len(ids), self._samples))
-        lane.request(ids)
+        if getattr(self._native.dataset, "random", False):
+            draws = [
+                _core.sample_draw(request.seed, request.epoch, id, occurrence)
+                for id, occurrence in zip(ids, request.occurrences)
+            ]
+        lane.request(ids, draws)
         self._note(lane, 1, ids if self._collated else ids[0])
 
     def next(self, timeout_s: float):

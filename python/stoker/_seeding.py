@@ -11,8 +11,13 @@ import hashlib
 import pickle
 import random
 import sys
+import threading
 
-__all__ = ["batch_digest", "key_bytes", "restore", "sample_digest", "save", "seed_all"]
+from . import _core
+
+__all__ = ["batch_digest", "draw", "enter", "key_bytes", "leave", "restore", "sample_digest", "save", "seed_all"]
+
+_current = threading.local()
 
 
 def key_bytes(key) -> bytes:
@@ -45,6 +50,23 @@ def batch_digest(seed: int, epoch: int, keys, occurrences) -> bytes:
         state.update(b"%d %d " % (occurrence, len(part)))
         state.update(part)
     return state.digest()
+
+
+def enter(seed: int, epoch: int, occurrence: int) -> None:
+    """Until :func:`leave`, this thread makes a sample of a loader: its randomness replaces that of datasets themselves."""
+    _current.sample = (seed, epoch, occurrence)
+
+
+def leave() -> None:
+    _current.sample = None
+
+
+def draw(seed: int, epoch: int, position: int) -> int:
+    """Where the randomness of item ``position`` of a native dataset comes from. ``seed`` and ``epoch`` are the dataset's
+    own; where a loader asks for the item, its own count, so that workers in C and in Python draw the same."""
+    sample = getattr(_current, "sample", None)
+    seed, epoch, occurrence = (seed, epoch, 0) if sample is None else sample
+    return _core.sample_draw(seed, epoch, position, occurrence)
 
 
 def seed_all(digest: bytes) -> None:

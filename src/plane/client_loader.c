@@ -144,7 +144,8 @@ STOKER_API stoker_status stoker_loader_begin(stoker_loader *loader, stoker_error
 static stoker_status check_request(const struct stoker_loader *loader, const stoker_request *request, stoker_error *err)
 {
     if (loader->kind == STK_SOURCE_PROCESS) {
-        if (request->id_count > 0) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "sample ids for a process source");
+        if (request->id_count > 0 || request->draws)
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "sample ids for a process source");
         if (request->payload_size == 0 || request->payload_size > STK_PAYLOAD_BYTES_MAX) {
             return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload of %zu bytes, expected 1 to %u",
                             request->payload_size, STK_PAYLOAD_BYTES_MAX);
@@ -165,7 +166,7 @@ static stoker_status check_request(const struct stoker_loader *loader, const sto
     return STOKER_OK;
 }
 
-/* The ids stand behind the message's own place in the buffer while it is encoded. */
+/* The ids and draws stand behind the message's own place in the buffer while it is encoded. */
 static stoker_status encode_request(struct stoker_loader *loader, const stoker_request *request,
                                     struct stk_out **out_out, stoker_error *err)
 {
@@ -175,13 +176,20 @@ static stoker_status encode_request(struct stoker_loader *loader, const stoker_r
         .sequence = loader->next_sequence,
         .ids = {NULL, request->id_count * sizeof(uint64_t)},
         .payload = {request->payload, request->payload_size},
+        .draws = {NULL, request->draws ? request->id_count * sizeof(uint64_t) : 0},
     };
     size_t size = stk_request_size(&message);
-    struct stk_out *out = stk_client_out_create(loader->client, STK_MESSAGE_REQUEST, size + message.ids.size);
+    struct stk_out *out =
+        stk_client_out_create(loader->client, STK_MESSAGE_REQUEST, size + message.ids.size + message.draws.size);
     if (!out) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a request of %zu bytes", size);
     for (size_t i = 0; i < request->id_count; i++)
         stk_store_u64(out->body + size + i * sizeof(uint64_t), request->ids[i]);
     message.ids.data = out->body + size;
+    if (request->draws) {
+        uint8_t *draws = out->body + size + message.ids.size;
+        for (size_t i = 0; i < request->id_count; i++) stk_store_u64(draws + i * sizeof(uint64_t), request->draws[i]);
+        message.draws.data = draws;
+    }
     struct stk_writer writer = {.data = out->body, .size = size};
     stk_request_encode(&writer, &message);
     STK_ASSERT(!writer.full);

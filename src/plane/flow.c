@@ -16,18 +16,27 @@ enum { KEPT_BUFFER_BYTES = 1 << 20 }; /* larger request buffers are freed, not k
 
 /* ---- table of requests */
 
-static bool fill_bytes(struct stk_request *request, struct stk_span bytes, stoker_error *err)
+static bool fill_bytes(struct stk_request *request, struct stk_span bytes, struct stk_span draws, stoker_error *err)
 {
-    if (bytes.size > request->cap) {
-        uint8_t *grown = realloc(request->bytes, bytes.size);
+    size_t size = bytes.size + draws.size; /* both were checked against the largest message */
+    if (size > request->cap) {
+        uint8_t *grown = realloc(request->bytes, size);
         if (!grown)
-            return (void)stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a request of %zu bytes", bytes.size), false;
+            return (void)stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a request of %zu bytes", size), false;
         request->bytes = grown;
-        request->cap = bytes.size;
+        request->cap = size;
     }
     memcpy(request->bytes, bytes.data, bytes.size);
-    request->size = bytes.size;
+    if (draws.size) memcpy(request->bytes + bytes.size, draws.data, draws.size);
+    request->size = size;
     return true;
+}
+
+/* Where the randomness of an item of a native batch comes from. */
+static uint64_t draw_of(const struct stk_request *request, uint32_t item)
+{
+    size_t at = 8 * ((size_t)request->sample_count + item);
+    return at < request->size ? stk_load_u64(request->bytes + at) : 0;
 }
 
 struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_message_request *message,
@@ -36,7 +45,7 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
     struct stk_server *server = lane->server;
     bool native = lane->kind != STK_SOURCE_PROCESS;
     struct stk_span bytes = native ? message->ids : message->payload;
-    if (lane->queued_bytes + bytes.size > STK_QUEUED_BYTES_MAX) {
+    if (lane->queued_bytes + bytes.size + message->draws.size > STK_QUEUED_BYTES_MAX) {
         (void)stk_fail(err, STOKER_ERR_LIMIT,
                        "the requests in flight of one loader take more than %llu bytes: request fewer ahead",
                        (unsigned long long)STK_QUEUED_BYTES_MAX);
@@ -56,7 +65,7 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
     fresh.cap = request->cap;
     fresh.next_free = next_free;
     *request = fresh;
-    if (!fill_bytes(request, bytes, err)) return NULL;
+    if (!fill_bytes(request, bytes, message->draws, err)) return NULL;
     if (native) {
         request->sample_count = (uint32_t)(bytes.size / 8);
         if (stk_source_layout(server->sources[lane->source].source, request->sample_count, &request->layout, err) !=
@@ -69,7 +78,7 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
         server->request_free = next_free;
     request->sequence = message->sequence;
     request->since_ns = server->now_ns;
-    lane->queued_bytes += bytes.size;
+    lane->queued_bytes += request->size;
     lane->live++;
     return request;
 }
@@ -290,6 +299,7 @@ static void hand_out(struct stk_server *server, struct stk_worker *worker, const
         task.samples = request->sample_count;
         task.index = item->index;
         task.kind = item->kind == STK_ITEM_COPY ? STK_TASK_COPY : STK_TASK_MAKE;
+        task.draw = task.kind == STK_TASK_MAKE ? draw_of(request, item->index) : 0;
         if (item->kind == STK_ITEM_COPY) {
             task.from = task.target;
             task.from.fd_sent = 0;

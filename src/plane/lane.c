@@ -302,7 +302,8 @@ static stoker_status check_request(const struct stk_lane *lane, const struct stk
         return stk_fail(err, STOKER_ERR_PROTOCOL, "batch %llu was requested, expected %llu",
                         (unsigned long long)message->sequence, (unsigned long long)lane->next_sequence);
     if (lane->kind == STK_SOURCE_PROCESS) {
-        if (message->ids.size || !message->payload.size || message->payload.size > STK_PAYLOAD_BYTES_MAX)
+        if (message->ids.size || message->draws.size || !message->payload.size ||
+            message->payload.size > STK_PAYLOAD_BYTES_MAX)
             return stk_fail(err, STOKER_ERR_PROTOCOL,
                             "a batch of a process source needs a payload of 1 to %u bytes and no ids",
                             STK_PAYLOAD_BYTES_MAX);

@@ -110,7 +110,8 @@ struct stk_request {
     uint32_t batch; /* handle of dispatch; STK_NONE: not placed yet, or free */
     uint64_t sequence;
     uint64_t since_ns;
-    uint8_t *bytes; /* ids or payload; the buffer is kept for the next request of this entry */
+    uint8_t *bytes; /* ids, then draws if there are some; or payload. The buffer is kept for the next request of this
+                       entry */
     size_t size, cap;
     uint32_t sample_count;          /* of native sources */
     struct stk_batch_layout layout; /* of native sources */

@@ -111,8 +111,9 @@ static stoker_status make(struct worker *worker, const struct stk_message_task *
     STK_TRY(stoker_source_describe(known->source, task->sample_id, &descriptor, err));
     STK_TRY(lay_out(known, task, &layout, err));
     stk_batch_places(&layout, target, task->index, places);
+    const stoker_sample sample = {task->sample_id, task->draw};
     struct stk_made made = {0};
-    stoker_status status = stk_source_make(known->source, task->sample_id, places, &made, err);
+    stoker_status status = stk_source_make(known->source, &sample, places, &made, err);
     done->bytes_read = made.bytes_read;
     done->frames_presented = made.frames_presented;
     return status;

@@ -209,16 +209,16 @@ static struct image_source *writable(const struct stoker_source *source)
     return (struct image_source *)(uintptr_t)of(source);
 }
 
-static stoker_status materialise_image(const struct stoker_source *source, uint64_t id, void *dst,
+static stoker_status materialise_image(const struct stoker_source *source, const stoker_sample *sample, void *dst,
                                        struct stk_made *out_made, stoker_error *err)
 {
-    return decode_image(writable(source), id, dst, NULL, out_made, err);
+    return decode_image(writable(source), sample->id, dst, NULL, out_made, err);
 }
 
-static stoker_status materialise_marked(const struct stoker_source *source, uint64_t id, void *const *dst,
-                                        struct stk_made *out_made, stoker_error *err)
+static stoker_status materialise_marked(const struct stoker_source *source, const stoker_sample *sample,
+                                        void *const *dst, struct stk_made *out_made, stoker_error *err)
 {
-    return decode_image(writable(source), id, dst[0], dst[1], out_made, err);
+    return decode_image(writable(source), sample->id, dst[0], dst[1], out_made, err);
 }
 
 static void marked_leaves(const struct stoker_source *source, struct stk_sample_leaves *out)

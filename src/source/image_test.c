@@ -116,7 +116,7 @@ static void test_image_source_marks_partial_images(void **state)
         void *places[STK_NATIVE_LEAVES_MAX];
         struct stk_made made;
         stk_batch_places(&layout, batch, id, places);
-        assert_int_equal(stk_source_make(source, id, places, &made, &err), STOKER_OK);
+        assert_int_equal(stk_source_make(source, &(stoker_sample){id, 0}, places, &made, &err), STOKER_OK);
         assert_int_equal(batch[layout.leaves[1].offset + id], id == 0);
         stoker_descriptor d;
         assert_int_equal(stoker_source_describe(source, id, &d, &err), STOKER_OK);

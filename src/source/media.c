@@ -211,13 +211,13 @@ static stoker_status decode_file(struct media_source *media, const stoker_descri
     return STOKER_OK;
 }
 
-static stoker_status materialise_file(const struct stoker_source *source, uint64_t id, void *dst,
+static stoker_status materialise_file(const struct stoker_source *source, const stoker_sample *sample, void *dst,
                                       struct stk_made *out_made, stoker_error *err)
 {
-    stoker_descriptor sample;
-    STK_TRY(describe_file(source, id, &sample, err));
+    stoker_descriptor file;
+    STK_TRY(describe_file(source, sample->id, &file, err));
     /* The table is immutable; what is written behind it is guarded by the lock. */
-    return decode_file((struct media_source *)(uintptr_t)of(source), &sample, dst, out_made, err);
+    return decode_file((struct media_source *)(uintptr_t)of(source), &file, dst, out_made, err);
 }
 
 static void close_media(struct stoker_source *source)

@@ -153,10 +153,10 @@ static stoker_status describe_nothing(const struct stoker_source *source, uint64
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are not known before they are made");
 }
 
-static stoker_status materialise_nothing(const struct stoker_source *source, uint64_t id, void *dst,
+static stoker_status materialise_nothing(const struct stoker_source *source, const stoker_sample *sample, void *dst,
                                          struct stk_made *out_made, stoker_error *err)
 {
-    (void)source, (void)id, (void)dst, (void)out_made;
+    (void)source, (void)sample, (void)dst, (void)out_made;
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are made by its own processes");
 }
 

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/rng.h"
 #include "source/blob.h"
 #include "source/source_internal.h"
 #include "sys/digest.h"
@@ -155,11 +156,11 @@ void stk_batch_places(const struct stk_batch_layout *layout, void *base, uint64_
         out_places[i] = (uint8_t *)base + layout->leaves[i].offset + index * layout->leaf_bytes[i];
 }
 
-stoker_status stk_source_make(const struct stoker_source *source, uint64_t id, void *const *places,
+stoker_status stk_source_make(const struct stoker_source *source, const stoker_sample *sample, void *const *places,
                               struct stk_made *out_made, stoker_error *err)
 {
-    if (source->leaf_ops) return source->leaf_ops->materialise(source, id, places, out_made, err);
-    return source->ops->materialise(source, id, places[0], out_made, err);
+    if (source->leaf_ops) return source->leaf_ops->materialise(source, sample, places, out_made, err);
+    return source->ops->materialise(source, sample, places[0], out_made, err);
 }
 
 stoker_status stk_source_process(const struct stoker_source *source, struct stk_process_source *out, stoker_error *err)
@@ -192,16 +193,28 @@ stoker_status stoker_source_describe(const stoker_source *source, uint64_t id, s
 
 stoker_status stoker_source_materialise(const stoker_source *source, uint64_t id, void *dst, stoker_error *err)
 {
+    const stoker_sample sample = {id, 0};
+    return stoker_source_make(source, &sample, dst, err);
+}
+
+stoker_status stoker_source_make(const stoker_source *source, const stoker_sample *sample, void *dst, stoker_error *err)
+{
     struct stk_made made;
-    if (!source || !dst) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source and dst must be given");
+    if (!source || !sample || !dst)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "source, sample and dst must be given");
     if (source->kind == STK_SOURCE_PROCESS)
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "samples of a process source are made by its own processes");
     struct stk_batch_layout layout;
     void *places[STK_NATIVE_LEAVES_MAX] = {NULL};
-    STK_TRY(check_id(source, id, err));
+    STK_TRY(check_id(source, sample->id, err));
     STK_TRY(stk_source_layout(source, 1, &layout, err));
     stk_batch_places(&layout, dst, 0, places);
-    return stk_source_make(source, id, places, &made, err);
+    return stk_source_make(source, sample, places, &made, err);
+}
+
+uint64_t stoker_sample_draw(const stoker_draw_key *key)
+{
+    return key ? stk_rng_draw(key->seed, key->epoch, key->id, key->occurrence) : 0;
 }
 
 const char *stoker_source_member(const stoker_source *source, size_t index)

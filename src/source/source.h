@@ -39,8 +39,8 @@ struct stk_source_ops {
     uint64_t (*count)(const struct stoker_source *source);
     stoker_status (*describe)(const struct stoker_source *source, uint64_t id, stoker_descriptor *out,
                               stoker_error *err);
-    stoker_status (*materialise)(const struct stoker_source *source, uint64_t id, void *dst, struct stk_made *out_made,
-                                 stoker_error *err);
+    stoker_status (*materialise)(const struct stoker_source *source, const stoker_sample *sample, void *dst,
+                                 struct stk_made *out_made, stoker_error *err);
     void (*close)(struct stoker_source *source);
 };
 
@@ -48,7 +48,7 @@ struct stk_source_ops {
 struct stk_leaf_ops {
     void (*leaves)(const struct stoker_source *source, struct stk_sample_leaves *out);
     /* Writes leaf i of the sample at dst[i]. */
-    stoker_status (*materialise)(const struct stoker_source *source, uint64_t id, void *const *dst,
+    stoker_status (*materialise)(const struct stoker_source *source, const stoker_sample *sample, void *const *dst,
                                  struct stk_made *out_made, stoker_error *err);
 };
 
@@ -82,7 +82,7 @@ stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, 
 void stk_batch_places(const struct stk_batch_layout *layout, void *base, uint64_t index,
                       void *out_places[STK_NATIVE_LEAVES_MAX]);
 /* Makes one sample, leaf i at places[i]. */
-stoker_status stk_source_make(const struct stoker_source *source, uint64_t id, void *const *places,
+stoker_status stk_source_make(const struct stoker_source *source, const stoker_sample *sample, void *const *places,
                               struct stk_made *out_made, stoker_error *err);
 /* The tensors of one sample of a source that has some. */
 void stk_source_leaves(const struct stoker_source *source, struct stk_sample_leaves *out);

@@ -231,14 +231,14 @@ static stoker_status locate(struct token_source *tokens, uint64_t id, uint32_t *
 
 /* -------------------------------------------------------------------------------------------------------------- use */
 
-static stoker_status make_tokens(const struct stoker_source *source, uint64_t id, void *const *dst,
+static stoker_status make_tokens(const struct stoker_source *source, const stoker_sample *which, void *const *dst,
                                  struct stk_made *out_made, stoker_error *err)
 {
     struct token_source *tokens = of(source);
     stoker_gpt_dataset *gpt = NULL;
     uint32_t number;
     int64_t sample;
-    STK_TRY(locate(tokens, id, &number, &sample, err));
+    STK_TRY(locate(tokens, which->id, &number, &sample, err));
     STK_TRY(find_dataset(tokens, number, &gpt, err));
     void *at[MEMBERS] = {NULL};
     for (int member = 0, next = 0; member < MEMBERS; member++)

@@ -113,7 +113,8 @@ static void expect_samples(struct world *world, const struct stoker_source *sour
         stk_batch_places(&layout, batch, 0, before);
         stk_batch_places(&layout, batch, 1, places);
         stk_batch_places(&layout, batch, 2, after);
-        if (stk_source_make(source, id, places, &made, &err) != STOKER_OK) fail_msg("%s: %s", err.context, err.message);
+        if (stk_source_make(source, &(stoker_sample){id, 0}, places, &made, &err) != STOKER_OK)
+            fail_msg("%s: %s", err.context, err.message);
         direct_item(world, id, &item);
         for (uint32_t i = 0; i < layout.leaf_count; i++) {
             const char *name = stoker_source_member(source, i);
@@ -210,19 +211,19 @@ static void test_a8_changed_data_is_a_mismatch(void **state)
     make_world(&world, "cache", 0, 0, 0);
     struct stoker_source *copy = reopen(world.source);
     assert_int_equal(truncate("a.bin", 100), 0);
-    assert_int_equal(stk_source_make(copy, 0, places, &made, &err), STOKER_ERR_MISMATCH);
+    assert_int_equal(stk_source_make(copy, &(stoker_sample){0, 0}, places, &made, &err), STOKER_ERR_MISMATCH);
     assert_non_null(strstr(err.message, "100 bytes"));
     assert_non_null(strstr(err.context, "/a"));
     assert_int_equal(unlink("a.bin"), 0);
-    assert_int_equal(stk_source_make(copy, 0, places, &made, &err), STOKER_ERR_NOT_FOUND);
+    assert_int_equal(stk_source_make(copy, &(stoker_sample){0, 0}, places, &made, &err), STOKER_ERR_NOT_FOUND);
     stoker_source_close(copy);
     stoker_dataset_close(token_files("a", 100));
     copy = reopen(world.source);
     assert_int_equal(unlink("cache/stem-a-sample_index.npy"), 0);
-    assert_int_equal(stk_source_make(copy, 0, places, &made, &err), STOKER_ERR_NOT_FOUND);
+    assert_int_equal(stk_source_make(copy, &(stoker_sample){0, 0}, places, &made, &err), STOKER_ERR_NOT_FOUND);
     assert_non_null(strstr(err.message, "sample_index"));
     stoker_gpt_dataset_close(token_gpt(world.files[0], "cache", "stem-a", 0)); /* it is built again: all is well */
-    assert_int_equal(stk_source_make(copy, 0, places, &made, &err), STOKER_OK);
+    assert_int_equal(stk_source_make(copy, &(stoker_sample){0, 0}, places, &made, &err), STOKER_OK);
     stoker_source_close(copy);
     drop_world(&world);
 }
@@ -235,7 +236,7 @@ static void make_all(void *argument)
     for (uint64_t id = 0; id < SAMPLES; id++) {
         void *places[STK_NATIVE_LEAVES_MAX] = {&item->dataset_id,    item->tokens,    item->labels,
                                                item->attention_mask, item->loss_mask, item->position_ids};
-        assert_int_equal(stk_source_make(argument, id, places, &made, NULL), STOKER_OK);
+        assert_int_equal(stk_source_make(argument, &(stoker_sample){id, 0}, places, &made, NULL), STOKER_OK);
     }
     free(item);
 }

@@ -96,6 +96,9 @@ static void request_fields(struct stk_codec *codec, struct stk_message_request *
     stk_codec_bytes(codec, "payload", &m->payload, 0, STK_PAYLOAD_BYTES_MAX);
     stk_codec_require(codec, (m->ids.size == 0) != (m->payload.size == 0), "payload", m->payload.size,
                       "either ids or a payload (its size in bytes)");
+    stk_codec_bytes(codec, "draws", &m->draws, 0, 8 * (size_t)STK_BATCH_SAMPLES_MAX);
+    stk_codec_require(codec, m->draws.size == 0 || m->draws.size == m->ids.size, "draws", m->draws.size,
+                      "nothing, or as many bytes as ids");
 }
 
 static void release_fields(struct stk_codec *codec, struct stk_message_release *m)
@@ -278,6 +281,8 @@ static void task_fields(struct stk_codec *codec, struct stk_message_task *m)
     stk_codec_bytes(codec, "payload", &m->payload, 0, STK_PAYLOAD_BYTES_MAX);
     stk_codec_require(codec, (m->kind == STK_TASK_BATCH) == (m->payload.size != 0), "payload", m->payload.size,
                       "some for a batch task and none for the others (its size in bytes)");
+    stk_codec_u64(codec, "draw", &m->draw);
+    stk_codec_require(codec, m->kind == STK_TASK_MAKE || m->draw == 0, "draw", m->draw, "0 unless for a make task");
 }
 
 static void need_fields(struct stk_codec *codec, struct stk_message_need *m)

@@ -24,7 +24,7 @@
 #include "base/limits.h"
 
 #define STK_WIRE_MAGIC 0x314b5453u /* "STK1" */
-#define STK_WIRE_VERSION 2u
+#define STK_WIRE_VERSION 3u
 #define STK_FRAME_HEADER_BYTES 32u
 
 enum stk_message_type {
@@ -113,6 +113,7 @@ struct stk_message_request {
     uint64_t sequence;
     struct stk_span ids;     /* id_count little-endian u64; native sources */
     struct stk_span payload; /* process sources */
+    struct stk_span draws;   /* as many u64 as ids: where the randomness of each comes from; empty: 0 for all */
 };
 
 struct stk_message_release {
@@ -216,6 +217,7 @@ struct stk_message_task {
     uint32_t samples;                 /* of the batch, which says where the leaves of each lie; 0 with BATCH */
     uint32_t index, from_index;       /* below samples; 0 where it means nothing */
     struct stk_span payload;          /* BATCH only */
+    uint64_t draw;                    /* MAKE only: where the randomness of the sample comes from */
 };
 
 struct stk_message_need {

@@ -36,7 +36,7 @@ static struct stk_message_loader_ref valid_loader_ref(void) { return (struct stk
 
 static struct stk_message_request valid_request(void)
 {
-    return (struct stk_message_request){1, 2, 3, {IDS, sizeof IDS}, {NULL, 0}};
+    return (struct stk_message_request){1, 2, 3, {IDS, sizeof IDS}, {NULL, 0}, {IDS, sizeof IDS}};
 }
 
 static struct stk_message_release valid_release(void) { return (struct stk_message_release){{IDS, sizeof IDS}}; }
@@ -76,7 +76,7 @@ static struct stk_message_source valid_source(void) { return (struct stk_message
 
 static struct stk_message_task valid_task(void)
 {
-    return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, 3, 2, 1, {NULL, 0}};
+    return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, 3, 2, 1, {NULL, 0}, 0};
 }
 
 static struct stk_message_need valid_need(void) { return (struct stk_message_need){1, UINT64_MAX}; }
@@ -222,7 +222,7 @@ static void test_request_holds_ids_or_a_payload(void **state)
     stoker_error err = {0};
     assert_int_equal(decode_request(neither, sizeof neither, true, &err), STOKER_ERR_PROTOCOL);
     assert_string_equal(err.message, "request: payload is 0, expected either ids or a payload (its size in bytes)");
-    uint8_t both[24 + 8 + 1] = {0};
+    uint8_t both[24 + 8 + 1 + 4] = {0};
     both[16] = 8;
     both[28] = 1;
     assert_int_equal(decode_request(both, sizeof both, true, &err), STOKER_ERR_PROTOCOL);
@@ -340,6 +340,7 @@ static void test_task_fields_fit_its_kind(void **state)
     EXPECT_REFUSED(task, make, places, 4, 0, "task: samples is 0, expected none for a batch task and some");
     EXPECT_REFUSED(task, make, places, 4, 65537, "task: samples is 65537");
     EXPECT_REFUSED(task, make, places + 4, 4, 2, "task: index is 2, expected below samples");
+    EXPECT_REFUSED(task, valid_task(), places + 16, 8, 1, "task: draw is 1, expected 0 unless for a make task");
     EXPECT_REFUSED(task, make, places + 8, 4, 1, "task: from_index is 1, expected 0 unless for a copy");
     EXPECT_REFUSED(task, valid_task(), places + 8, 4, 3, "task: from_index is 3, expected below samples");
     struct stk_message_task batch = {.kind = STK_TASK_BATCH, .payload = SPAN("p")};

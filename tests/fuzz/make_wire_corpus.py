@@ -21,7 +21,7 @@ CORPUS = ROOT / "tests/fuzz/corpus/wire"
 KEY = bytes(range(0x30, 0x3a)) + b"abcdef" * 9
 REGION = dict(slab_id=11, segment_id=12, segment_bytes=1 << 22, offset=65536, size=4096, fd_sent=1)
 NO_REGION = dict(slab_id=0, segment_id=0, segment_bytes=0, offset=0, size=0, fd_sent=0)
-NO_PLACE = dict(samples=0, index=0, from_index=0)
+NO_PLACE = dict(draw=0, samples=0, index=0, from_index=0)
 IDS = struct.pack("<3Q", 17, 259, 2**64 - 1)
 LEAVES = [dict(dtype=4, ndim=3, shape=(2, 3, 5), offset=256, size=120),
           dict(dtype=5, ndim=1, shape=(2,), offset=512, size=16)]
@@ -36,7 +36,7 @@ VALUES = {
                     dict(kind=2, on_error=2, sample_bytes=0, batch_samples_max=65536, num_workers=1024,
                          digest=bytes(32))],
     "loader_ref": [dict(), dict(loader_id=2**32 - 1, generation=2**32 - 1)],
-    "request": [dict(ids=IDS), dict(payload=b"\x80\x05]\x94.")],
+    "request": [dict(ids=IDS), dict(ids=IDS, draws=IDS), dict(payload=b"\x80\x05]\x94.")],
     "release": [dict(slabs=IDS)],
     "step": [dict(wait_ns=0, window_ns=2**64 - 1)],
     "welcome": [dict(pid=4712, version=b"0.1.0")],
@@ -51,7 +51,7 @@ VALUES = {
     "status": [dict(), dict(text=b'{"schema":"stoker.status"}')],
     "source": [dict(kind=2), dict(kind=0)],
     "task": [dict(kind=1, target=REGION, samples=4, index=3, from_index=0),
-             dict(kind=2, target=REGION, samples=65536, index=0, from_index=65535, **{"from": REGION}),
+             dict(kind=2, target=REGION, samples=65536, index=0, from_index=65535, draw=0, **{"from": REGION}),
              dict(kind=3, payload=b"p", **NO_PLACE), dict(kind=3, target=REGION, payload=b"p", **NO_PLACE)],
     "need": [dict(size=2**64 - 1)],
     "grant": [dict(status=0, region=REGION), dict(status=-21, text=b"no memory")],
@@ -74,6 +74,7 @@ BAD = [
     ("both_ids_and_payload", "REQUEST", dict(ids=IDS, payload=b"p"), None),
     ("neither_ids_nor_payload", "REQUEST", dict(), None),
     ("ids_cut", "REQUEST", dict(ids=IDS[:-1]), None),
+    ("draws_of_some_ids", "REQUEST", dict(ids=IDS, draws=IDS[:-8]), None),
     ("slab_zero", "RELEASE", dict(slabs=bytes(8)), None),
     ("status_positive", "DONE", dict(status=1), None),
     ("status_unknown", "DONE", dict(status=-9), None),
@@ -88,10 +89,12 @@ BAD = [
                                 leaves=[dict(dtype=1, ndim=9, shape=(1,) * 9, offset=0, size=1)]), None),
     ("leaf_count", "READY", dict(region=REGION, skeleton_offset=0, skeleton_size=0,
                                  leaves=[dict(dtype=1, ndim=1, shape=(1,), offset=0, size=1)] * 9), None),
-    ("copy_of_other_size", "TASK", dict(kind=2, target=REGION, samples=2, **{"from": {**REGION, "size": 8}}), None),
+    ("copy_of_other_size", "TASK", dict(kind=2, target=REGION, samples=2, draw=0, **{"from": {**REGION, "size": 8}}), None),
     ("place_outside_batch", "TASK", dict(kind=1, target=REGION, samples=4, index=4, from_index=0), None),
-    ("place_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, from_index=2, **{"from": REGION}), None),
-    ("batch_with_places", "TASK", dict(kind=3, payload=b"p", samples=1, index=0, from_index=0), None),
+    ("place_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, from_index=2, draw=0, **{"from": REGION}), None),
+    ("batch_with_places", "TASK", dict(kind=3, payload=b"p", draw=0, samples=1, index=0, from_index=0), None),
+    ("draw_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, index=0, from_index=1, draw=1,
+                                    **{"from": REGION}), None),
     ("make_without_target", "TASK", dict(kind=1, samples=1, index=0, from_index=0), None),
 ]
 
@@ -133,7 +136,7 @@ def encode_struct(bodies, name, values):
 
 
 def frame(number, body):
-    return struct.pack("<IHHHHIQQ", 0x314b5453, 2, number, 0, 0, len(body), 0x0123456789abcdef, 0) + body
+    return struct.pack("<IHHHHIQQ", 0x314b5453, 3, number, 0, 0, len(body), 0x0123456789abcdef, 0) + body
 
 
 def make():
