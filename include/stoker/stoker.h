@@ -11,6 +11,7 @@
 #include <stoker/media.h>
 #include <stoker/pack.h>
 #include <stoker/service.h>
+#include <stoker/shard.h>
 #include <stoker/text.h>
 #include <stoker/vision.h>
 #include <stoker/worker.h>

@@ -85,6 +85,10 @@
 #define STK_RANGE_PART_BYTES ((size_t)16 << 20) /* longer reads are cut; at 100 MB/s a part takes ten round trips */
 #define STK_BLOCK_BYTES_DEFAULT (UINT64_C(256) << 20) /* Megatron-LM's bin_chunk_nbytes */
 #define STK_BLOCK_BUCKETS_MAX 65536u            /* of the table of cached blocks; more blocks share buckets */
+/* An object that is read like a file, in no order: blocks of a round trip at 100 MB/s, a few of them. */
+#define STK_FILE_BLOCK_BYTES ((uint64_t)1 << 20)
+#define STK_FILE_CACHE_BYTES ((uint64_t)16 << 20)
+#define STK_SHARD_INDEX_BYTES_MAX ((uint64_t)4 << 30) /* an index file that is read: 50 million members */
 
 /* Sample index. A sample and its extra token are counted in 32 bits by Megatron-LM. */
 #define STK_SEQUENCE_LENGTH_MAX 2147483646u

@@ -60,7 +60,7 @@ static void test_open_says_why_not(void **state)
         assert_null(av);
         stk_file_close(&file);
     }
-    const struct stk_file empty = {-1, 0, 0};
+    const struct stk_file empty = {.fd = -1};
     struct stk_av *av = NULL;
     stoker_error err;
     assert_int_equal(stk_av_open(&empty, &av, &err), STOKER_ERR_CORRUPT);

@@ -71,7 +71,7 @@ static void test_file_refuses_what_is_no_regular_file(void **state)
 {
     (void)state;
     char path[128];
-    struct stk_file file = {-1, 0, 0};
+    struct stk_file file = {.fd = -1};
     stoker_error err;
     path_in(path, sizeof path, "absent");
     assert_int_equal(stk_file_open(path, &file, &err), STOKER_ERR_NOT_FOUND);
@@ -88,9 +88,40 @@ static void test_file_refuses_what_is_no_regular_file(void **state)
     stk_file_close(NULL);
 }
 
+static void test_a_part_of_a_file_reads_like_a_file(void **state)
+{
+    (void)state;
+    char path[128], out[16] = "";
+    struct stk_file file;
+    stoker_error err;
+    size_t got = 0;
+    path_in(path, sizeof path, "part");
+    FILE *made = fopen(path, "w");
+    assert_non_null(made);
+    assert_int_equal(fwrite("0123456789", 1, 10, made), 10);
+    assert_int_equal(fclose(made), 0);
+    assert_int_equal(stk_file_open(path, &file, &err), STOKER_OK);
+    assert_int_equal(stk_file_narrow(&file, 3, 8, &err), STOKER_ERR_CORRUPT);
+    assert_string_equal(err.message, "8 bytes at offset 3 reach past the end, which is at 10");
+    assert_int_equal(stk_file_narrow(&file, UINT64_MAX, 8, &err), STOKER_ERR_CORRUPT);
+    assert_int_equal(stk_file_narrow(&file, 2, 6, &err), STOKER_OK);
+    assert_int_equal(stk_file_narrow(&file, 1, 4, &err), STOKER_OK); /* of the part */
+    assert_int_equal(file.size, 4);
+    assert_int_equal(stk_file_read(&file, 0, out, sizeof out, &got, &err), STOKER_OK);
+    assert_int_equal(got, 4);
+    assert_string_equal(out, "3456");
+    assert_int_equal(stk_file_read(&file, 3, out, 9, &got, &err), STOKER_OK);
+    assert_int_equal(got, 1);
+    assert_int_equal(stk_file_read(&file, 5, out, 9, &got, &err), STOKER_OK);
+    assert_int_equal(got, 0);
+    stk_file_close(&file);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_part_of_a_file_reads_like_a_file),
         cmocka_unit_test(test_file_reads_by_position_and_ends_short),
         cmocka_unit_test(test_file_refuses_what_is_no_regular_file),
     };
