@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What vision models make of a picture or clip: the size it is scaled to, its grid of patches, its tokens or latents.
+ * What vision models make of a picture or clip: the size it is scaled to, its grid of patches, its tokens or latents,
+ * and native samples in that form.
  *
  * Families, with the constants of each: python/stoker/presets.py. Formulas: docs/reference/presets.md.
  */
@@ -11,6 +12,9 @@
 #include <stdint.h>
 
 #include <stoker/error.h>
+#include <stoker/image.h>
+#include <stoker/loader.h>
+#include <stoker/media.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -160,6 +164,67 @@ typedef struct stoker_latent_plan {
  */
 STOKER_API stoker_status stoker_latent_plan_clip(const stoker_latent_rule *rule, const stoker_clip *clip,
                                                  stoker_latent_plan *out_plan, stoker_error *err);
+
+/* ------------------------------------------------------------------------------------------------------------ samples */
+
+typedef enum stoker_patch_media {
+    STOKER_PATCHES_OF_VIDEOS = 0,
+    STOKER_PATCHES_OF_IMAGES = 1
+} stoker_patch_media;
+
+typedef enum stoker_patch_mode {
+    STOKER_PATCHES_EXACT = 0, /**< to RGB at full size, then a bicubic resize of 8-bit values: what Pillow gives */
+    STOKER_PATCHES_FAST = 1   /**< videos: straight to the target size; JPEG images: decoded smaller where that is enough */
+} stoker_patch_mode;
+
+/** Samples of patches: a dict of `pixel_values` (patches, 3 * temporal * patch^2) and `grid_thw` (int64: t, h, w). In a
+ * batch the patches of all samples follow one another, and grid_thw has a row for each sample.
+ *
+ * A row holds channel, frame of the group, line, column; rows are in the order t, h / merge, w / merge, merge, merge. A
+ * last group that is not full repeats the last frame; a still image fills one group. Values are 8-bit levels after the
+ * resize; unless the type is uint8 they become x / 255, less mean, over std in float32. */
+typedef struct stoker_patch_spec {
+    uint32_t struct_size;
+    stoker_patch_media media;
+    stoker_patch_rule rule;
+    stoker_frame_rule frames;   /**< of videos; zeroed for images */
+    stoker_patch_mode mode;
+    stoker_dtype dtype;         /**< default float32 */
+    float mean[3], std[3];      /**< R, G, B; std 0 means 1. With uint8 both must be zero */
+    stoker_short_clip short_clip; /**< a file that gives fewer frames than were described, or than one group */
+    double damaged_max;         /**< of videos, as in stoker_video_spec */
+    stoker_image_alpha alpha;   /**< of images */
+    uint8_t background[3], ignore_orientation;
+    stoker_image_partial partial; /**< of images; no STOKER_IMAGE_PARTIAL_MARK */
+    uint32_t pixels_max;        /**< of images, as in stoker_image_spec */
+} stoker_patch_spec;
+
+#define STOKER_PATCH_SPEC_INIT { sizeof(stoker_patch_spec), STOKER_PATCHES_OF_VIDEOS, \
+                                 {0, 0, 0, STOKER_FIT_FRAME, 0, 0, 0, 0, 0}, {STOKER_FRAMES_UNIFORM, 0, 0, 0, 0, 0}, \
+                                 STOKER_PATCHES_EXACT, STOKER_DTYPE_DEFAULT, {0, 0, 0}, {0, 0, 0}, \
+                                 STOKER_SHORT_REPEAT_LAST, 0, STOKER_IMAGE_ALPHA_DROP, {0, 0, 0}, 0, \
+                                 STOKER_IMAGE_PARTIAL_REFUSE, 0 }
+
+/** Files, and what is known of them. */
+typedef struct stoker_clip_list {
+    const char *const *paths;
+    const stoker_clip_facts *facts; /**< one for each path; NULL: every file is opened and its header (an image) or its
+                                         packets (a video) are read now */
+    size_t count;
+} stoker_clip_list;
+
+/** Make a native source of patches: sample i is file i, made by workers without Python. How many patches it has is part
+ * of its descriptor (shape[0]), with its tokens.
+ *
+ * A file that could not be described (no such file, no picture in it, one side over 200 times the other) is no error
+ * here: its sample has no rows and fails when it is asked for.
+ *
+ * Owns:    everything is borrowed and copied. On success *out_source is the caller's.
+ * Threads: any.
+ * Errors:  INVALID_ARGUMENT (the form, or a path over 4,095 bytes), LIMIT, NO_MEMORY.
+ */
+STOKER_API stoker_status stoker_source_create_patches(const stoker_clip_list *list, const stoker_patch_spec *spec,
+                                                      stoker_source **out_source, stoker_error *err);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "media/ffmpeg.h"
+#include "media/filter.h"
 #include "media/plan.h"
 
 struct stk_decoder {
@@ -440,7 +441,7 @@ static stoker_status prepare_listing(struct listing *listing, struct pass *pass,
     if (spec.width == 0 || spec.height == 0)
         return stk_fail(err, STOKER_ERR_CORRUPT, "the video stream does not say how large its pictures are");
     STK_TRY(stk_form_init(&listing->form, &spec, err));
-    listing->rgb = malloc(listing->form.sample_bytes);
+    listing->rgb = malloc(listing->form.sample_bytes + STK_FILTER_SLACK);
     return listing->rgb ? STOKER_OK : stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a frame");
 }
 

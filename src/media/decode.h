@@ -29,7 +29,7 @@ void stk_decoder_destroy(struct stk_decoder *decoder); /* NULL allowed */
 stoker_status stk_decoder_video(struct stk_decoder *decoder, const struct stk_file *file, const struct stk_form *form,
                                 uint64_t *known_frames, void *dst, stoker_video_result *out_result, stoker_error *err);
 
-/* As stoker_frames_read(). */
+/* As stoker_frames_read(). Frames have STK_FILTER_SLACK bytes behind them. */
 stoker_status stk_decoder_frames(struct stk_decoder *decoder, const struct stk_file *file,
                                  const stoker_frame_list *list, stoker_frame_fn frame_fn, void *user,
                                  stoker_error *err);
