@@ -106,6 +106,9 @@
 #define STK_IMAGE_BYTES_MAX (UINT64_C(1) << 30) /* of a file, which is read whole */
 #define STK_IMAGE_SCALED_MAX (1u << 24) /* the long side before the crop: a line of pixels is no picture */
 
+/* Bad files: more than this in one list is a broken data set, not a list of exceptions. */
+#define STK_QUARANTINE_MAX (1u << 20)
+
 /* Packing. Ids are uint32_t; a global batch of 16 million samples is beyond any. cu_seqlens are int32, and the sum of
  * L * L then fits in 64 bits. */
 #define STK_PACK_SAMPLES_MAX (1u << 24)
