@@ -73,24 +73,87 @@ typedef enum stoker_short_clip {
     STOKER_SHORT_ERROR = 1        /**< such a clip is a CORRUPT sample */
 } stoker_short_clip;
 
+/** Which N of the n presented frames of a clip make a sample. */
+typedef enum stoker_sampling {
+    STOKER_SAMPLING_UNIFORM = 0, /**< frame rint(i*(n-1)/(N-1)), ties to even */
+    STOKER_SAMPLING_STEP = 1,    /**< frame floor(i*n/N) */
+    STOKER_SAMPLING_RATE = 2,    /**< `fps` frames a second: k = n/rate*fps, then min(max(k, lo), hi, n), then to a
+                                      multiple of frame_factor; lo is frames_min rounded up to one, hi is the smallest of
+                                      frames_max, N and n rounded down to one. The k frames are spread over the clip; the
+                                      rest of the N repeats the last. Fewer than frame_factor frames are CORRUPT */
+    STOKER_SAMPLING_FIRST = 3,   /**< the clip of N frames, each `stride` after the one before, at the start */
+    STOKER_SAMPLING_MIDDLE = 4,  /**< in the middle (of an odd rest the smaller half is before it) */
+    STOKER_SAMPLING_LAST = 5,    /**< at the end */
+    STOKER_SAMPLING_RANDOM = 6   /**< at a place that the draw of the sample decides, all places alike */
+} stoker_sampling;
+
+/** How sampling by rate comes to a multiple of the factor; public libraries differ. */
+typedef enum stoker_rounding {
+    STOKER_ROUNDING_FLOOR = 0,  /**< down */
+    STOKER_ROUNDING_NEAREST = 1 /**< to the nearest, ties to an even number of groups */
+} stoker_rounding;
+
+/** How the k frames of sampling by rate are spread over the n of a clip; public libraries differ here too. */
+typedef enum stoker_spread {
+    STOKER_SPREAD_UNIFORM = 0, /**< frame rint(i*(n-1)/(k-1)) */
+    STOKER_SPREAD_STEP = 1     /**< frame floor(i*n/k) */
+} stoker_spread;
+
+/** The matrix of pictures that do not name theirs. */
+typedef enum stoker_untagged {
+    STOKER_UNTAGGED_BT601 = 0, /**< as the ffmpeg program and most readers do */
+    STOKER_UNTAGGED_BT709 = 1,
+    STOKER_UNTAGGED_BY_SIZE = 2 /**< BT.709 from 1280 pixels wide or more than 576 high, as players guess */
+} stoker_untagged;
+
+typedef enum stoker_alpha {
+    STOKER_ALPHA_DROP = 0,     /**< the colour as stored, whatever its alpha */
+    STOKER_ALPHA_COMPOSITE = 1 /**< over the colour `background`, before scaling; alpha is not premultiplied */
+} stoker_alpha;
+
+/** How a decoded picture becomes RGB. Zero means the default. Pictures are never deinterlaced; the probe says whether
+ * they are interlaced. */
+typedef struct stoker_picture_options {
+    stoker_untagged untagged;
+    uint32_t apply_sar;       /**< 1: pixels are made square, by the width; 0: pixels as they are stored */
+    uint32_t ignore_rotation; /**< 1: as it is stored, not as it is displayed */
+    stoker_alpha alpha;
+    uint8_t background[4]; /**< R, G, B, 0; only with STOKER_ALPHA_COMPOSITE */
+} stoker_picture_options;
+
 /** What a native video sample looks like. Zero means the default that is named. */
 typedef struct stoker_video_spec {
     uint32_t struct_size;
-    uint32_t frames;         /**< N frames, sampled uniformly: index rint(i*(n-1)/(N-1)) of n presented frames;
-                                  required */
-    uint32_t width, height;  /**< output size in pixels; required */
-    stoker_dtype dtype;      /**< default uint8 */
+    uint32_t frames;        /**< N frames; required */
+    uint32_t width, height; /**< output size in pixels; required */
+    stoker_dtype dtype;     /**< default uint8 */
     stoker_video_layout layout;
     stoker_resize_mode resize;
     stoker_short_clip short_clip;
-    float mean[3], std[3];   /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be
+    float mean[3], std[3]; /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be
                                   zero */
-    double damaged_max;      /**< largest share of promised frames that may be undecodable; default 0.5; negative:
+    double damaged_max;    /**< largest share of promised frames that may be undecodable; default 0.5; negative:
                                   none */
+    stoker_sampling sampling;
+    uint32_t stride;       /**< of the clips FIRST, MIDDLE, LAST and RANDOM; default 1 */
+    double fps;            /**< the others only with STOKER_SAMPLING_RATE; default 2 */
+    uint32_t frames_min;   /**< default 4 */
+    uint32_t frames_max;   /**< default 768; never more than `frames` */
+    uint32_t frame_factor; /**< default 2 */
+    stoker_rounding rounding;
+    stoker_spread spread;
+    stoker_picture_options picture;
+    uint32_t count_frames; /**< 1: samples of a source have a second tensor, `frames`: one int64, how many of the N
+                                  are no repeats of the last */
 } stoker_video_spec;
 
-#define STOKER_VIDEO_SPEC_INIT { sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, \
-                                 STOKER_RESIZE_SHORT_SIDE_CROP, STOKER_SHORT_REPEAT_LAST, {0, 0, 0}, {0, 0, 0}, 0 }
+#define STOKER_VIDEO_SPEC_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, STOKER_RESIZE_SHORT_SIDE_CROP,   \
+            STOKER_SHORT_REPEAT_LAST, {0, 0, 0}, {0, 0, 0}, 0, STOKER_SAMPLING_UNIFORM, 0, 0, 0, 0, 0,                 \
+            STOKER_ROUNDING_FLOOR, STOKER_SPREAD_UNIFORM,                                                              \
+            {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}}, 0                                          \
+    }
 
 /** Bytes of one sample of this form, or 0 if the form is not valid.
  *
@@ -105,7 +168,7 @@ typedef struct stoker_video_result {
     uint64_t frames_presented; /**< frames that can really be decoded and shown */
     uint64_t frames_promised;  /**< frames that the packet table promised */
     uint64_t packets_decoded;
-    uint64_t bytes_read;       /**< bytes of the decoded packets */
+    uint64_t bytes_read; /**< bytes of the decoded packets */
 } stoker_video_result;
 
 /** Decode one sample straight into the caller's memory.
