@@ -20,6 +20,7 @@
 #include <stoker/error.h>
 #include <stoker/gpt.h>
 #include <stoker/media.h>
+#include <stoker/quarantine.h>
 #include <stoker/service.h>
 
 #ifdef __cplusplus
@@ -192,6 +193,7 @@ typedef struct stoker_descriptor {
     uint32_t ndim;
     uint64_t shape[STOKER_TENSOR_DIMS_MAX];
     uint64_t sample_bytes; /**< of the sample; 0 if unknown before it is made */
+    uint64_t tokens;       /**< that a model makes of the sample; 0 if unknown */
 } stoker_descriptor;
 
 /** Number of samples.
@@ -281,9 +283,18 @@ typedef struct stoker_loader_options {
     uint64_t stall_limit_ns;    /**< a worker that is busy longer with one task is killed, the task retried once; 0: 300
                                      s */
     uint32_t any_order;         /**< 1: batches are handed out as they finish */
+    /* Of native sources. */
+    stoker_isolation isolation;
+    uint64_t worker_max_bytes;  /**< of private memory of a worker; a sample that needs more is bad; 0: no limit */
+    uint64_t sample_timeout_ns; /**< of CPU time for one sample; one that takes more is bad, and its worker is replaced;
+                                     0: 120 s; UINT64_MAX: no limit */
+    const char *quarantine;     /**< path of a list of bad files (stoker/quarantine.h), made if it does not exist; what
+                                     is on it when the first loader with it opens on this host is passed over, and what
+                                     fails is added; NULL: none */
 } stoker_loader_options;
 
-#define STOKER_LOADER_OPTIONS_INIT { sizeof(stoker_loader_options), 0, 0, 0, 0, STOKER_ON_ERROR_RAISE, 0, 0, 0 }
+#define STOKER_LOADER_OPTIONS_INIT                                                                                     \
+    { sizeof(stoker_loader_options), 0, 0, 0, 0, STOKER_ON_ERROR_RAISE, 0, 0, 0, STOKER_ISOLATION_AUTO, 0, 0, 0 }
 
 /** Register a source for one rank.
  *
@@ -298,6 +309,15 @@ typedef struct stoker_loader_options {
 STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_source *source,
                                             const stoker_loader_options *options, stoker_loader **out_loader,
                                             stoker_error *err);
+
+/** What the quarantine list of this loader leaves out: part of what fixes its results, so of a saved state.
+ *
+ * Owns:    the outputs are filled; *out_digest is the empty text without a list.
+ * Threads: any.
+ * Errors:  none.
+ */
+STOKER_API void stoker_loader_quarantine(const stoker_loader *loader, char out_digest[STOKER_DIGEST_HEX_BYTES],
+                                         uint64_t *out_count);
 
 /** Begin an iteration: outstanding requests of the one before are cancelled and their results dropped.
  *

@@ -97,13 +97,16 @@ stoker_status stk_patch_form_plan(const struct stk_patch_form *form, const stoke
     if (facts->width == 0 || facts->height == 0 || facts->frames == 0)
         return stk_fail(err, STOKER_ERR_CORRUPT,
                         "nothing was known of the pictures in this file when the source was made");
-    if (form->spec.media == STOKER_PATCHES_OF_VIDEOS) {
-        STK_TRY(stoker_frames_count(&form->spec.frames, facts, &count, err));
-    }
+    stoker_status status = STOKER_OK;
+    if (form->spec.media == STOKER_PATCHES_OF_VIDEOS)
+        status = stoker_frames_count(&form->spec.frames, facts, &count, err);
     const stoker_clip clip = {count, facts->width, facts->height};
-    STK_TRY(stoker_patch_plan_clip(&form->spec.rule, &clip, out_plan, err));
+    if (status == STOKER_OK) status = stoker_patch_plan_clip(&form->spec.rule, &clip, out_plan, err);
     *out_frames = count;
-    return STOKER_OK;
+    if (status == STOKER_OK) return STOKER_OK;
+    /* The form was checked: whatever it is, the file has it, and not the caller. */
+    if (err) err->status = STOKER_ERR_CORRUPT;
+    return STOKER_ERR_CORRUPT;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- maker

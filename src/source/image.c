@@ -225,10 +225,10 @@ static void marked_leaves(const struct stoker_source *source, struct stk_sample_
 {
     const stoker_descriptor *sample = &of(source)->sample;
     out->count = 2;
-    out->leaf[0] = (struct stk_sample_leaf){"image", (uint32_t)sample->dtype, sample->ndim, {0}, 0};
+    out->leaf[0] = (struct stk_sample_leaf){"image", (uint32_t)sample->dtype, sample->ndim, {0}, 0, false};
     memcpy(out->leaf[0].shape, sample->shape, sample->ndim * sizeof *sample->shape);
     out->leaf[0].bytes = of(source)->form.values.sample_bytes;
-    out->leaf[1] = (struct stk_sample_leaf){"partial", STOKER_DTYPE_BOOL, 0, {0}, 1};
+    out->leaf[1] = (struct stk_sample_leaf){"partial", STOKER_DTYPE_BOOL, 0, {0}, 1, false};
 }
 
 static void close_images(struct stoker_source *source)
@@ -242,7 +242,7 @@ static void close_images(struct stoker_source *source)
 }
 
 static const struct stk_source_ops image_ops = {count_images, describe_image, materialise_image, close_images};
-static const struct stk_leaf_ops marked_ops = {marked_leaves, materialise_marked};
+static const struct stk_leaf_ops marked_ops = {marked_leaves, materialise_marked, NULL, NULL};
 
 static void fill_sample(struct image_source *images)
 {

@@ -109,6 +109,7 @@ stoker_status stk_media_source_check(const uint8_t *blob, size_t size, stoker_er
     struct stk_files files;
     struct stk_form form;
     if (stk_image_source_is(blob, size)) return stk_image_source_check(blob, size, err);
+    if (stk_patch_source_is(blob, size)) return stk_patch_source_check(blob, size, err);
     return check_blob(blob, size, &files, &form, err);
 }
 
@@ -245,22 +246,23 @@ static void fill_sample(struct media_source *media)
     sample->sample_bytes = form->sample_bytes;
 }
 
-/* A blob that cannot be mapped is none: the open of videos says why. */
-static bool lists_images(int blob_fd)
+/* Does the blob have the magic of another list? One that cannot be mapped has none: the open of videos says why. */
+static bool blob_is(int blob_fd, bool (*is)(const uint8_t *blob, size_t size))
 {
     const void *blob = NULL;
     size_t size = 0;
     if (stk_shmem_blob_map(blob_fd, &blob, &size, NULL) < 0) return false;
-    bool images = stk_image_source_is(blob, size);
+    bool result = is(blob, size);
     stk_shmem_blob_unmap(blob, size);
-    return images;
+    return result;
 }
 
 stoker_status stk_media_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err)
 {
     const void *blob = NULL;
     size_t size = 0;
-    if (lists_images(blob_fd)) return stk_image_source_open(blob_fd, payload_fd, out_source, err);
+    if (blob_is(blob_fd, stk_image_source_is)) return stk_image_source_open(blob_fd, payload_fd, out_source, err);
+    if (blob_is(blob_fd, stk_patch_source_is)) return stk_patch_source_open(blob_fd, payload_fd, out_source, err);
     struct media_source *media = calloc(1, sizeof *media);
     if (!media) {
         struct stoker_source unused = {.blob_fd = blob_fd, .payload_fd = payload_fd};

@@ -109,33 +109,44 @@ void stk_source_leaves(const struct stoker_source *source, struct stk_sample_lea
     out->leaf[0].bytes = sample.sample_bytes;
 }
 
-static bool place_leaf(const struct stk_sample_leaf *leaf, uint64_t n, uint32_t i, struct stk_batch_layout *out)
+bool stk_source_is_ragged(const struct stoker_source *source) { return source->leaf_ops && source->leaf_ops->rows; }
+
+uint64_t stk_source_rows(const struct stoker_source *source, uint64_t id)
+{
+    return stk_source_is_ragged(source) ? source->leaf_ops->rows(source, id) : 0;
+}
+
+static bool place_leaf(const struct stk_sample_leaf *leaf, const struct stk_batch_extent *extent, uint32_t i,
+                       struct stk_batch_layout *out)
 {
     struct stk_message_leaf *to = &out->leaves[i];
+    const uint64_t count = leaf->ragged ? extent->rows : extent->samples;
+    const uint32_t lead = leaf->ragged ? 0 : 1; /* a row is counted by its own first dimension */
     size_t size, end;
-    if (!stk_mul_size((size_t)n, (size_t)leaf->bytes, &size) ||
+    if (!stk_mul_size((size_t)count, (size_t)leaf->bytes, &size) ||
         !stk_add_size((size_t)out->total_bytes, STK_LEAF_ALIGNMENT - 1, &end))
         return false;
     to->dtype = leaf->dtype;
-    to->ndim = leaf->ndim + 1;
-    to->shape[0] = n;
-    memcpy(to->shape + 1, leaf->shape, leaf->ndim * sizeof *leaf->shape);
+    to->ndim = leaf->ndim + lead;
+    to->shape[0] = count;
+    memcpy(to->shape + 1, leaf->shape + (1 - lead), (leaf->ndim - (1 - lead)) * sizeof *leaf->shape);
     to->offset = stk_align_up(out->total_bytes, STK_LEAF_ALIGNMENT);
     to->size = size;
     if (!stk_add_size((size_t)to->offset, size, &end)) return false;
-    out->leaf_bytes[i] = leaf->bytes;
-    out->sample_bytes += leaf->bytes;
+    out->leaf_bytes[i] = leaf->ragged ? 0 : leaf->bytes;
+    out->row_bytes[i] = leaf->ragged ? leaf->bytes : 0;
+    out->sample_bytes += leaf->ragged ? size / extent->samples : leaf->bytes;
     out->total_bytes = end;
     return true;
 }
 
-stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out,
-                                stoker_error *err)
+static stoker_status lay_out(const struct stoker_source *source, const struct stk_batch_extent *extent,
+                             struct stk_batch_layout *out, stoker_error *err)
 {
     struct stk_sample_leaves leaves;
-    if (n < 1 || n > STK_BATCH_SAMPLES_MAX)
+    if (extent->samples < 1 || extent->samples > STK_BATCH_SAMPLES_MAX)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a batch of %llu samples, expected 1 to %u",
-                        (unsigned long long)n, STK_BATCH_SAMPLES_MAX);
+                        (unsigned long long)extent->samples, STK_BATCH_SAMPLES_MAX);
     if (stoker_source_count(source) == 0)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the source has no samples");
     stk_source_leaves(source, &leaves);
@@ -143,17 +154,47 @@ stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, 
     memset(out, 0, sizeof *out);
     out->leaf_count = leaves.count;
     for (uint32_t i = 0; i < leaves.count; i++)
-        if (!place_leaf(&leaves.leaf[i], n, i, out))
+        if (!place_leaf(&leaves.leaf[i], extent, i, out))
             return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu bytes is too large",
-                            (unsigned long long)n, (unsigned long long)leaves.leaf[i].bytes);
+                            (unsigned long long)extent->samples, (unsigned long long)leaves.leaf[i].bytes);
     return STOKER_OK;
+}
+
+stoker_status stk_source_layout(const struct stoker_source *source, uint64_t n, struct stk_batch_layout *out,
+                                stoker_error *err)
+{
+    struct stk_batch_extent extent = {n, 0};
+    if (stk_source_is_ragged(source) && stoker_source_count(source) > 0) {
+        uint64_t most = source->leaf_ops->rows_max(source);
+        size_t rows;
+        if (!stk_mul_size((size_t)n, (size_t)most, &rows))
+            return stk_fail(err, STOKER_ERR_LIMIT, "a batch of %llu samples of %llu rows is too large",
+                            (unsigned long long)n, (unsigned long long)most);
+        extent.rows = rows;
+    }
+    return lay_out(source, &extent, out, err);
+}
+
+stoker_status stk_source_layout_rows(const struct stoker_source *source, const struct stk_batch_extent *extent,
+                                     struct stk_batch_layout *out, stoker_error *err)
+{
+    STK_ASSERT(stk_source_is_ragged(source) || extent->rows == 0);
+    return lay_out(source, extent, out, err);
 }
 
 void stk_batch_places(const struct stk_batch_layout *layout, void *base, uint64_t index,
                       void *out_places[STK_NATIVE_LEAVES_MAX])
 {
+    const struct stk_batch_place place = {index, 0};
+    stk_batch_places_rows(layout, base, &place, out_places);
+}
+
+void stk_batch_places_rows(const struct stk_batch_layout *layout, void *base, const struct stk_batch_place *place,
+                           void *out_places[STK_NATIVE_LEAVES_MAX])
+{
     for (uint32_t i = 0; i < layout->leaf_count; i++)
-        out_places[i] = (uint8_t *)base + layout->leaves[i].offset + index * layout->leaf_bytes[i];
+        out_places[i] = (uint8_t *)base + layout->leaves[i].offset + place->index * layout->leaf_bytes[i] +
+                        place->row * layout->row_bytes[i];
 }
 
 stoker_status stk_source_make(const struct stoker_source *source, const stoker_sample *sample, void *const *places,
@@ -207,7 +248,8 @@ stoker_status stoker_source_make(const stoker_source *source, const stoker_sampl
     struct stk_batch_layout layout;
     void *places[STK_NATIVE_LEAVES_MAX] = {NULL};
     STK_TRY(check_id(source, sample->id, err));
-    STK_TRY(stk_source_layout(source, 1, &layout, err));
+    const struct stk_batch_extent extent = {1, stk_source_rows(source, sample->id)};
+    STK_TRY(stk_source_layout_rows(source, &extent, &layout, err));
     stk_batch_places(&layout, dst, 0, places);
     return stk_source_make(source, sample, places, &made, err);
 }

@@ -290,7 +290,7 @@ static void close_tokens(struct stoker_source *source)
 }
 
 static const struct stk_source_ops token_ops = {count_tokens, describe_tokens, NULL, close_tokens};
-static const struct stk_leaf_ops token_leaf_ops = {token_leaves, make_tokens};
+static const struct stk_leaf_ops token_leaf_ops = {token_leaves, make_tokens, NULL, NULL};
 
 stoker_status stk_token_source_check(const uint8_t *blob, size_t size, stoker_error *err)
 {
