@@ -29,6 +29,14 @@ typedef enum stoker_log_level {
  * borrowed. */
 typedef void (*stoker_log_fn)(void *user, stoker_log_level level, const char *id, const char *text);
 
+/** Do native workers give up the system calls that a decoder has no need of? Of the loaders of one host the strictest
+ * wish counts: on, auto, off. */
+typedef enum stoker_isolation {
+    STOKER_ISOLATION_AUTO = 0, /**< where it can be had; the status says whether it was */
+    STOKER_ISOLATION_ON = 1,   /**< or the loader fails, with the reason */
+    STOKER_ISOLATION_OFF = 2
+} stoker_isolation;
+
 typedef struct stoker_dataserver_options {
     uint32_t struct_size;
     int listen_fd;             /**< a listening Unix stream socket; the service takes it and closes it */
@@ -39,9 +47,11 @@ typedef struct stoker_dataserver_options {
     stoker_log_fn log_fn;      /**< NULL: no records */
     void *log_user;
     stoker_log_level log_level;
+    uint32_t owns_output;      /**< 1: descriptors 1 and 2 are the service's: closed while no rank is connected, and
+                                    those of the rank that comes then */
 } stoker_dataserver_options;
 
-#define STOKER_DATASERVER_OPTIONS_INIT { sizeof(stoker_dataserver_options), -1, -1, 0, 0, 0, 0, 0, STOKER_LOG_ERROR }
+#define STOKER_DATASERVER_OPTIONS_INIT { sizeof(stoker_dataserver_options), -1, -1, 0, 0, 0, 0, 0, STOKER_LOG_ERROR, 0 }
 
 /** Serve ranks until all of them have left, the stop descriptor is readable, or nobody came for 30 s.
  *
@@ -58,6 +68,22 @@ STOKER_API stoker_status stoker_dataserver_run(const stoker_dataserver_options *
  * Errors:  PROTOCOL, IO, NO_MEMORY.
  */
 STOKER_API stoker_status stoker_worker_run(int socket_fd, stoker_error *err);
+
+typedef struct stoker_worker_options {
+    uint32_t struct_size;
+    stoker_isolation isolation;
+    uint64_t max_bytes; /**< of private memory of the process; 0: no limit */
+} stoker_worker_options;
+
+#define STOKER_WORKER_OPTIONS_INIT { sizeof(stoker_worker_options), STOKER_ISOLATION_OFF, 0 }
+
+/** As stoker_worker_run(), in a process that first gives up what its options say, for good, and tells the other side.
+ *
+ * Owns:    takes `socket_fd`, even on failure; `options` are borrowed.
+ * Threads: call it once per process, on its main thread, before others are started.
+ * Errors:  as stoker_worker_run(); UNSUPPORTED (isolation is on and cannot be had), INVALID_ARGUMENT.
+ */
+STOKER_API stoker_status stoker_worker_serve(int socket_fd, const stoker_worker_options *options, stoker_error *err);
 
 #ifdef __cplusplus
 }

@@ -62,6 +62,7 @@
 #define STK_CONNECT_TIMEOUT_NS (10 * STK_SECOND_NS)   /* rule B7 */
 #define STK_IDLE_EXIT_NS (30 * STK_SECOND_NS)         /* rule B7 */
 #define STK_STALL_LIMIT_NS (300 * STK_SECOND_NS)      /* a decode takes seconds, a slow store minutes */
+#define STK_SAMPLE_CPU_NS (120 * STK_SECOND_NS)       /* of one native sample: an hour of video takes less */
 #define STK_HEARTBEAT_NS (1 * STK_SECOND_NS)
 
 /* Token data. */

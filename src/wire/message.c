@@ -78,6 +78,10 @@ static void loader_open_fields(struct stk_codec *codec, struct stk_message_loade
     stk_codec_u64(codec, "stall_limit_ns", &m->stall_limit_ns);
     text_field(codec, "name", &m->name);
     stk_codec_bytes(codec, "digest", &m->digest, 32, 32);
+    bounded_u32(codec, "isolation", &m->isolation, 2, "0 (auto), 1 (on) or 2 (off)");
+    stk_codec_u64(codec, "worker_bytes", &m->worker_bytes);
+    stk_codec_u64(codec, "sample_cpu_ns", &m->sample_cpu_ns);
+    text_field(codec, "quarantine", &m->quarantine);
 }
 
 static void loader_ref_fields(struct stk_codec *codec, struct stk_message_loader_ref *m)

@@ -101,6 +101,10 @@ struct stk_message_loader_open {
     uint64_t stall_limit_ns;
     struct stk_span name;   /* empty: match by (order, digest) */
     struct stk_span digest; /* 32 bytes: SHA-256 of the source */
+    uint32_t isolation;     /* stoker_isolation, of native sources */
+    uint64_t worker_bytes;  /* private memory of a native worker; 0: no limit */
+    uint64_t sample_cpu_ns; /* CPU time of one native sample; 0: no limit */
+    struct stk_span quarantine; /* absolute path of a list of bad files; empty: none */
 };
 
 struct stk_message_loader_ref { /* LOADER_BEGIN, LOADER_CLOSE */
@@ -132,7 +136,8 @@ struct stk_message_welcome {
     struct stk_span version;
 };
 
-struct stk_message_verdict { /* REFUSED (loader_id 0), LOADER_OPENED (status OK), LOADER_FAILED */
+struct stk_message_verdict { /* REFUSED (loader_id 0), LOADER_OPENED (status OK; text: the quarantine list's digest and
+                               its number of entries, if one was named), LOADER_FAILED */
     uint32_t loader_id;
     int32_t status;
     struct stk_span text;
@@ -244,7 +249,7 @@ struct stk_message_done {
     struct stk_span detail;
 };
 
-struct stk_message_template_report { /* TEMPLATE_REPORT, FORK, FORKED */
+struct stk_message_template_report { /* TEMPLATE_REPORT (also of native workers: are they isolated?), FORK, FORKED */
     uint32_t worker_id;
     int32_t status;
     int64_t pid;

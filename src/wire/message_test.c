@@ -28,7 +28,7 @@ static struct stk_message_hello valid_hello(void)
 static struct stk_message_loader_open valid_loader_open(void)
 {
     return (struct stk_message_loader_open){
-        1, STK_SOURCE_MEDIA, 2, 3, 4, 1, 5, 6, 7, 8, SPAN("train"), SPAN(DIGEST),
+        1, STK_SOURCE_MEDIA, 2, 3, 4, 1, 5, 6, 7, 8, SPAN("train"), SPAN(DIGEST), 1, 9, 10, SPAN("/q.sqlite"),
     };
 }
 
@@ -211,6 +211,8 @@ static void test_loader_open_refuses_unknown_kinds_and_sizes(void **state)
     EXPECT_REFUSED(loader_open, valid_loader_open(), 20, 4, 3, "loader_open: on_error is 3");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 52, 4, 4097, "loader_open: name is 4097");
     EXPECT_REFUSED(loader_open, valid_loader_open(), 61, 4, 31, "loader_open: digest is 31");
+    EXPECT_REFUSED(loader_open, valid_loader_open(), 97, 4, 3, "loader_open: isolation is 3");
+    EXPECT_REFUSED(loader_open, valid_loader_open(), 117, 4, 4097, "loader_open: quarantine is 4097");
 }
 
 static void test_request_holds_ids_or_a_payload(void **state)
