@@ -99,6 +99,58 @@ static void return_slabs(struct stk_server *server, struct stk_worker *worker, u
     server->busy = server->grants = true;
 }
 
+static void restart(struct stk_server *server, uint32_t batch, uint64_t size);
+
+/* A sample of a ragged batch is bad for good, and the policy is to go on: its place is only marked, so that all bad ones
+ * of the batch are known when its last item ends. */
+static bool may_mark(const struct stk_lane *lane, const struct stk_request *request, const struct stk_worker *worker)
+{
+    return request->ragged && lane->on_error != STOKER_ON_ERROR_RAISE && worker->attempt >= lane->retries;
+}
+
+/* The last item of a ragged batch has ended and places are marked: other ids, another layout, and all of it again. False
+ * if there is nothing to put in their places: the batch fails for the last reason. */
+static bool make_again(struct stk_server *server, const struct stk_lane *lane, struct stk_request *request,
+                       uint64_t item_id)
+{
+    stoker_error err = {0};
+    uint32_t batch = STK_NONE;
+    if (!stk_ragged_substitute(request->ragged, lane->on_error, lane->count, &request->samples_skipped)) return false;
+    stoker_status status =
+        stk_ragged_lay_out(request->ragged, server->sources[lane->source].source, &request->layout, &err);
+    if (status < 0) {
+        stk_request_fail(request, status, (struct stk_span){err.message, strlen(err.message)}, DETAIL_NONE);
+        return false;
+    }
+    (void)stk_dispatch_finish(server->dispatch, item_id, STK_OUTCOME_UNSTARTED, &batch); /* NONE: it is to do again */
+    restart(server, batch, request->layout.total_bytes);
+    return true;
+}
+
+/* The item of a worker has ended; the worker rests. */
+static void finish(struct stk_server *server, struct stk_worker *worker, enum stk_item_outcome outcome)
+{
+    struct stk_request *request = stk_request_of_batch(server, worker->batch);
+    struct stk_lane *lane = &server->lanes[request->lane];
+    struct stk_batch_state state;
+    stk_dispatch_read(server->dispatch, worker->batch, &state);
+    bool live = !state.canceled && !state.failed;
+    if (live && outcome == STK_OUTCOME_BAD_DATA && may_mark(lane, request, worker)) {
+        stk_ragged_mark(request->ragged, worker->index_in_batch);
+        outcome = STK_OUTCOME_OK;
+    }
+    return_slabs(server, worker, request->slab.slab_id);
+    uint64_t item_id = worker->item_id;
+    uint32_t batch = STK_NONE;
+    stk_pool_rest(worker);
+    if (live && outcome == STK_OUTCOME_OK && request->ragged && request->ragged->bad > 0 && state.items_left == 1) {
+        if (make_again(server, lane, request, item_id)) return;
+        outcome = STK_OUTCOME_FATAL;
+    }
+    enum stk_batch_verdict verdict = stk_dispatch_finish(server->dispatch, item_id, outcome, &batch);
+    stk_request_settle(server, batch, verdict);
+}
+
 static stoker_status done(struct stk_server *server, struct stk_worker *worker, struct stk_span body, stoker_error *err)
 {
     struct stk_message_done message;
@@ -123,12 +175,7 @@ static stoker_status done(struct stk_server *server, struct stk_worker *worker, 
             worker->attempt >= lane->retries)
             note_skipped(server, lane, full);
     }
-    return_slabs(server, worker, request->slab.slab_id);
-    uint64_t item_id = worker->item_id;
-    uint32_t batch = STK_NONE;
-    stk_pool_rest(worker);
-    enum stk_batch_verdict verdict = stk_dispatch_finish(server->dispatch, item_id, outcome, &batch);
-    stk_request_settle(server, batch, verdict);
+    finish(server, worker, outcome);
     return STOKER_OK;
 }
 
@@ -226,13 +273,12 @@ static void gone(void *user, struct stk_worker *worker)
 
 /* The batch starts again in fresh memory; the old slab is quarantined until every worker that has it has reported or
  * is gone. */
-static void restart(struct stk_server *server, uint32_t batch)
+static void restart(struct stk_server *server, uint32_t batch, uint64_t size)
 {
     struct stk_request *request = stk_request_of_batch(server, batch);
     uint32_t cursor = 0;
     for (struct stk_worker *other; (other = stk_pool_walk(server->pool, &cursor));)
         if (other->item_id && other->batch == batch) other->batch = STK_WORKER_NONE;
-    uint64_t size = request->slab.size;
     bool had_slab = request->slab.slab_id != 0;
     if (had_slab) (void)stk_arena_free(server->arena, request->slab.slab_id);
     request->slab.slab_id = 0;
@@ -258,7 +304,7 @@ static void stuck(void *user, struct stk_worker *worker)
     struct stk_batch_state state;
     stk_dispatch_read(server->dispatch, batch, &state);
     if (verdict == STK_VERDICT_NONE && !state.canceled && !state.failed)
-        restart(server, batch);
+        restart(server, batch, stk_request_of_batch(server, batch)->slab.size);
     else
         stk_request_settle(server, batch, verdict);
 }

@@ -162,6 +162,7 @@ void stk_server_destroy(struct stk_server *server)
         free(server->requests[i].bytes);
         free(server->requests[i].failure_text);
         free(server->requests[i].detail);
+        stk_ragged_destroy(server->requests[i].ragged);
     }
     stk_arena_destroy(server->arena);
     stk_loop_fini(&server->loop);

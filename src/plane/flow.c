@@ -39,6 +39,24 @@ static uint64_t draw_of(const struct stk_request *request, uint32_t item)
     return at < request->size ? stk_load_u64(request->bytes + at) : 0;
 }
 
+/* Where everything of a native batch lies. */
+static stoker_status lay_out(struct stk_request *request, const struct stoker_source *source, stoker_error *err)
+{
+    if (!stk_source_is_ragged(source)) return stk_source_layout(source, request->sample_count, &request->layout, err);
+    STK_TRY(stk_ragged_create(request->sample_count, &request->ragged, err));
+    for (uint32_t i = 0; i < request->sample_count; i++) {
+        struct stk_ragged_place *place = &request->ragged->place[i];
+        place->id = place->planned = stk_load_u64(request->bytes + 8 * (size_t)i);
+        place->draw = place->planned_draw = draw_of(request, i);
+    }
+    stoker_status status = stk_ragged_lay_out(request->ragged, source, &request->layout, err);
+    if (status < 0) {
+        stk_ragged_destroy(request->ragged);
+        request->ragged = NULL;
+    }
+    return status;
+}
+
 struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_message_request *message,
                                        stoker_error *err)
 {
@@ -68,9 +86,7 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
     if (!fill_bytes(request, bytes, message->draws, err)) return NULL;
     if (native) {
         request->sample_count = (uint32_t)(bytes.size / 8);
-        if (stk_source_layout(server->sources[lane->source].source, request->sample_count, &request->layout, err) !=
-            STOKER_OK)
-            return NULL;
+        if (lay_out(request, server->sources[lane->source].source, err) != STOKER_OK) return NULL;
     }
     if (index == server->request_high)
         server->request_high++;
@@ -131,8 +147,10 @@ void stk_request_free(struct stk_server *server, struct stk_request *request)
         request->bytes = NULL;
         request->cap = 0;
     }
+    stk_ragged_destroy(request->ragged);
     free(request->failure_text);
     free(request->detail);
+    request->ragged = NULL;
     request->failure_text = NULL;
     request->detail = NULL;
     request->next_free = server->request_free;
@@ -304,6 +322,12 @@ static void hand_out(struct stk_server *server, struct stk_worker *worker, const
             task.from = task.target;
             task.from.fd_sent = 0;
             task.from_index = item->from_index;
+        }
+        if (request->ragged) {
+            const struct stk_ragged_place *place = &request->ragged->place[item->index];
+            task.sample_id = worker->sample_id = place->id;
+            task.draw = place->draw;
+            task.rows = request->ragged->rows, task.row = place->row;
         }
     }
     STK_LINK_SEND(&worker->link, &server->loop, STK_MESSAGE_TASK, task, &task, &fd, fd >= 0 ? 1 : 0);

@@ -180,7 +180,9 @@ static stoker_status open_lane(struct stk_lane *lane, const struct stk_message_l
     if (status != STOKER_OK) goto drop;
     struct stk_lane_options options = {crew_of(lane), STK_POLICY_RAISE, 0};
     if (lane->kind != STK_SOURCE_PROCESS) { /* policy and retries of Python samples are their worker's */
-        options.policy = lane->on_error;
+        /* Bad samples of a ragged batch are replaced by a new layout, not in their places (ragged.h). */
+        bool ragged = stk_source_is_ragged(server->sources[lane->source].source);
+        options.policy = ragged ? STK_POLICY_RAISE : lane->on_error;
         options.retries = lane->retries;
     }
     status = stk_dispatch_lane_open(server->dispatch, lane->index, &options, err);

@@ -27,6 +27,7 @@
 #include "plane/loop.h"
 #include "plane/map.h"
 #include "plane/pool.h"
+#include "plane/ragged.h"
 #include "plane/slab.h"
 #include "sched/dispatch.h"
 #include "source/source.h"
@@ -115,6 +116,7 @@ struct stk_request {
     size_t size, cap;
     uint32_t sample_count;          /* of native sources */
     struct stk_batch_layout layout; /* of native sources */
+    struct stk_ragged *ragged;      /* places of a batch whose samples differ in size; else NULL */
     bool sizing;                    /* made without a slab of known size, alone in its lane */
     bool placed;                    /* the engine knows it */
     bool held;                      /* finished; not sent yet, because it could only be sent as a copy */

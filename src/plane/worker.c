@@ -93,7 +93,12 @@ static stoker_status resolve(struct worker *worker, struct stk_incoming *in, con
 static stoker_status lay_out(const struct known_source *known, const struct stk_message_task *task,
                              struct stk_batch_layout *out, stoker_error *err)
 {
-    STK_TRY(stk_source_layout(known->source, task->samples, out, err));
+    if (stk_source_is_ragged(known->source)) {
+        const struct stk_batch_extent extent = {task->samples, task->rows};
+        STK_TRY(stk_source_layout_rows(known->source, &extent, out, err));
+    } else {
+        STK_TRY(stk_source_layout(known->source, task->samples, out, err));
+    }
     if (out->total_bytes == task->target.size) return STOKER_OK;
     return stk_fail(err, STOKER_ERR_INTERNAL, "%u samples take %llu bytes, their place has %llu", task->samples,
                     (unsigned long long)out->total_bytes, (unsigned long long)task->target.size);
@@ -110,7 +115,13 @@ static stoker_status make(struct worker *worker, const struct stk_message_task *
     void *places[STK_NATIVE_LEAVES_MAX];
     STK_TRY(stoker_source_describe(known->source, task->sample_id, &descriptor, err));
     STK_TRY(lay_out(known, task, &layout, err));
-    stk_batch_places(&layout, target, task->index, places);
+    if (stk_source_rows(known->source, task->sample_id) > task->rows - task->row)
+        return stk_fail(err, STOKER_ERR_INTERNAL, "sample %llu has %llu rows, its place has %llu",
+                        (unsigned long long)task->sample_id,
+                        (unsigned long long)stk_source_rows(known->source, task->sample_id),
+                        (unsigned long long)(task->rows - task->row));
+    const struct stk_batch_place place = {task->index, task->row};
+    stk_batch_places_rows(&layout, target, &place, places);
     const stoker_sample sample = {task->sample_id, task->draw};
     struct stk_made made = {0};
     stoker_status status = stk_source_make(known->source, &sample, places, &made, err);

@@ -287,6 +287,10 @@ static void task_fields(struct stk_codec *codec, struct stk_message_task *m)
                       "some for a batch task and none for the others (its size in bytes)");
     stk_codec_u64(codec, "draw", &m->draw);
     stk_codec_require(codec, m->kind == STK_TASK_MAKE || m->draw == 0, "draw", m->draw, "0 unless for a make task");
+    stk_codec_u64(codec, "rows", &m->rows);
+    stk_codec_require(codec, m->kind == STK_TASK_MAKE || m->rows == 0, "rows", m->rows, "0 unless for a make task");
+    stk_codec_u64(codec, "row", &m->row);
+    stk_codec_require(codec, m->row <= m->rows, "row", m->row, "at most rows");
 }
 
 static void need_fields(struct stk_codec *codec, struct stk_message_need *m)

@@ -223,6 +223,7 @@ struct stk_message_task {
     uint32_t index, from_index;       /* below samples; 0 where it means nothing */
     struct stk_span payload;          /* BATCH only */
     uint64_t draw;                    /* MAKE only: where the randomness of the sample comes from */
+    uint64_t rows, row; /* MAKE of a ragged source: rows of the whole batch, and where the sample's begin; else 0 */
 };
 
 struct stk_message_need {

@@ -76,7 +76,7 @@ static struct stk_message_source valid_source(void) { return (struct stk_message
 
 static struct stk_message_task valid_task(void)
 {
-    return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, 3, 2, 1, {NULL, 0}, 0};
+    return (struct stk_message_task){1, STK_TASK_COPY, 2, 3, 4, REGION, REGION, 3, 2, 1, {NULL, 0}, 0, 0, 0};
 }
 
 static struct stk_message_need valid_need(void) { return (struct stk_message_need){1, UINT64_MAX}; }
@@ -343,6 +343,8 @@ static void test_task_fields_fit_its_kind(void **state)
     EXPECT_REFUSED(task, make, places, 4, 65537, "task: samples is 65537");
     EXPECT_REFUSED(task, make, places + 4, 4, 2, "task: index is 2, expected below samples");
     EXPECT_REFUSED(task, valid_task(), places + 16, 8, 1, "task: draw is 1, expected 0 unless for a make task");
+    EXPECT_REFUSED(task, valid_task(), places + 24, 8, 1, "task: rows is 1, expected 0 unless for a make task");
+    EXPECT_REFUSED(task, make, places + 32, 8, 1, "task: row is 1, expected at most rows");
     EXPECT_REFUSED(task, make, places + 8, 4, 1, "task: from_index is 1, expected 0 unless for a copy");
     EXPECT_REFUSED(task, valid_task(), places + 8, 4, 3, "task: from_index is 3, expected below samples");
     struct stk_message_task batch = {.kind = STK_TASK_BATCH, .payload = SPAN("p")};

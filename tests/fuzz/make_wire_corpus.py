@@ -21,7 +21,8 @@ CORPUS = ROOT / "tests/fuzz/corpus/wire"
 KEY = bytes(range(0x30, 0x3a)) + b"abcdef" * 9
 REGION = dict(slab_id=11, segment_id=12, segment_bytes=1 << 22, offset=65536, size=4096, fd_sent=1)
 NO_REGION = dict(slab_id=0, segment_id=0, segment_bytes=0, offset=0, size=0, fd_sent=0)
-NO_PLACE = dict(draw=0, samples=0, index=0, from_index=0)
+NO_DRAW = dict(draw=0, rows=0, row=0)
+NO_PLACE = dict(**NO_DRAW, samples=0, index=0, from_index=0)
 IDS = struct.pack("<3Q", 17, 259, 2**64 - 1)
 LEAVES = [dict(dtype=4, ndim=3, shape=(2, 3, 5), offset=256, size=120),
           dict(dtype=5, ndim=1, shape=(2,), offset=512, size=16)]
@@ -50,8 +51,8 @@ VALUES = {
     "notice": [dict(level=3, id=b"worker_replaced", text=b"worker 3 was killed")],
     "status": [dict(), dict(text=b'{"schema":"stoker.status"}')],
     "source": [dict(kind=2), dict(kind=0)],
-    "task": [dict(kind=1, target=REGION, samples=4, index=3, from_index=0),
-             dict(kind=2, target=REGION, samples=65536, index=0, from_index=65535, draw=0, **{"from": REGION}),
+    "task": [dict(kind=1, target=REGION, samples=4, index=3, from_index=0, rows=2**64 - 1, row=2304),
+             dict(kind=2, target=REGION, samples=65536, index=0, from_index=65535, **NO_DRAW, **{"from": REGION}),
              dict(kind=3, payload=b"p", **NO_PLACE), dict(kind=3, target=REGION, payload=b"p", **NO_PLACE)],
     "need": [dict(size=2**64 - 1)],
     "grant": [dict(status=0, region=REGION), dict(status=-21, text=b"no memory")],
@@ -89,12 +90,15 @@ BAD = [
                                 leaves=[dict(dtype=1, ndim=9, shape=(1,) * 9, offset=0, size=1)]), None),
     ("leaf_count", "READY", dict(region=REGION, skeleton_offset=0, skeleton_size=0,
                                  leaves=[dict(dtype=1, ndim=1, shape=(1,), offset=0, size=1)] * 9), None),
-    ("copy_of_other_size", "TASK", dict(kind=2, target=REGION, samples=2, draw=0, **{"from": {**REGION, "size": 8}}), None),
+    ("copy_of_other_size", "TASK", dict(kind=2, target=REGION, samples=2, **NO_DRAW, **{"from": {**REGION, "size": 8}}), None),
     ("place_outside_batch", "TASK", dict(kind=1, target=REGION, samples=4, index=4, from_index=0), None),
-    ("place_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, from_index=2, draw=0, **{"from": REGION}), None),
-    ("batch_with_places", "TASK", dict(kind=3, payload=b"p", draw=0, samples=1, index=0, from_index=0), None),
-    ("draw_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, index=0, from_index=1, draw=1,
+    ("place_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, from_index=2, **NO_DRAW, **{"from": REGION}), None),
+    ("batch_with_places", "TASK", dict(kind=3, payload=b"p", **NO_DRAW, samples=1, index=0, from_index=0), None),
+    ("draw_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, index=0, from_index=1, draw=1, rows=0, row=0,
                                     **{"from": REGION}), None),
+    ("rows_of_a_copy", "TASK", dict(kind=2, target=REGION, samples=2, index=0, from_index=1, draw=0, rows=1, row=0,
+                                    **{"from": REGION}), None),
+    ("row_outside_batch", "TASK", dict(kind=1, target=REGION, samples=4, index=3, from_index=0, rows=5, row=6), None),
     ("make_without_target", "TASK", dict(kind=1, samples=1, index=0, from_index=0), None),
 ]
 
