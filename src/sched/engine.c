@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Coordinator's state machine: see engine.h. Events change the state (windows, anchors, tasks); actions are written
- * once at the end of a step from what the tasks then lack (a server, the present deadline), so that no order of events
- * can overflow the caller's array.
- *
- * The anchor of a group is the step that its ranks are predicted to want next, and when. The first rank to report a
- * step moves it, so that the ranks of a group share one deadline a step; a rank that is behind wants everything "now".
- * Windows are in sched/window.
+ * The Coordinator's state machine: see engine.h, and engine_internal.h for its parts. Events change the state; what
+ * follows for tasks is decided once, at the end of a step, from what they then lack (a server, the present deadline),
+ * so that no order of events can overflow the caller's array.
  */
 #include "sched/engine.h"
 
@@ -14,57 +10,9 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "sched/window.h"
+#include "sched/engine_internal.h"
 
-#define NONE UINT32_MAX
-/* Batches ahead of the anchor that are told apart; with windows of at most STK_WINDOW_NS_MAX no product can wrap. */
-#define AHEAD_MAX (1u << 20)
-
-struct server {
-    bool joined;
-    uint32_t workers;
-    uint64_t load; /* items placed and not yet answered */
-};
-
-struct lane {
-    bool open;
-    uint32_t server, group; /* the local server; slot of the group */
-    uint32_t next_in_group;
-    uint32_t iteration; /* begins so far, counted as the group does */
-    uint32_t pauses_in_a_row;
-    uint32_t first, last; /* tasks, in order of request */
-};
-
-struct group {
-    uint32_t key, lanes, first_lane; /* lanes == 0: free slot */
-    uint32_t iteration;
-    struct stk_window window;
-    uint64_t next, next_ns;   /* the anchor */
-    uint64_t paused_until_ns; /* 0: the ranks do not pause */
-    uint64_t last_step_ns;
-    bool changed; /* deadlines must be looked at */
-};
-
-struct task {
-    uint32_t lane, server, items; /* server NONE: to be placed */
-    uint64_t sequence, deadline_ns;
-    uint32_t prev, next; /* in the lane; next is also the chain of free slots */
-    uint32_t bucket_next;
-    uint32_t unplaced_prev, unplaced_next;
-};
-
-struct stk_engine {
-    struct stk_engine_limits limits;
-    uint64_t now_ns;
-    struct server *servers;
-    struct lane *lanes;
-    struct group *groups; /* one a lane at most */
-    struct task *tasks;
-    uint32_t *buckets; /* tasks by (lane, sequence) */
-    uint32_t bucket_mask;
-    uint32_t free_task, tasks_touched;
-    uint32_t first_unplaced, last_unplaced; /* in the order in which they came to be so */
-};
+#define CHECKS_COPIED_MAX 16u
 
 /* ---- block ---- */
 
@@ -76,424 +24,287 @@ static size_t part(size_t *offset, size_t count, size_t size)
 }
 
 struct layout {
-    size_t servers, lanes, groups, tasks, buckets, total;
+    size_t hosts, servers, lanes, groups, jobs, tasks, server_nodes, held_nodes, check_nodes, share_nodes, share_flows;
+    size_t links, cost, candidates, live_groups, buckets, total;
     uint32_t bucket_count;
 };
+
+static struct stk_engine_limits with_defaults(const struct stk_engine_limits *given)
+{
+    struct stk_engine_limits limits = *given;
+    if (limits.hosts == 0) limits.hosts = limits.servers;
+    if (limits.jobs == 0) limits.jobs = limits.lanes;
+    if (limits.links == 0) limits.links = limits.hosts * 4;
+    STK_ASSERT(limits.servers > 0 && limits.servers <= 1u << 20);
+    STK_ASSERT(limits.hosts > 0 && limits.hosts <= 1u << 20);
+    STK_ASSERT(limits.lanes > 0 && limits.lanes <= 1u << 20);
+    STK_ASSERT(limits.jobs > 0 && limits.jobs <= 1u << 20);
+    STK_ASSERT(limits.tasks > 0 && limits.tasks <= 1u << 24);
+    return limits;
+}
 
 static struct layout lay_out(const struct stk_engine_limits *limits)
 {
     struct layout layout = {.bucket_count = 1};
     size_t offset = sizeof(struct stk_engine);
-    STK_ASSERT(limits->servers > 0 && limits->servers <= 1u << 20);
-    STK_ASSERT(limits->lanes > 0 && limits->lanes <= 1u << 20);
-    STK_ASSERT(limits->tasks > 0 && limits->tasks <= 1u << 24);
     while (layout.bucket_count < limits->tasks) layout.bucket_count *= 2;
+    layout.hosts = part(&offset, limits->hosts, sizeof(struct host));
     layout.servers = part(&offset, limits->servers, sizeof(struct server));
     layout.lanes = part(&offset, limits->lanes, sizeof(struct lane));
     layout.groups = part(&offset, limits->lanes, sizeof(struct group));
+    layout.jobs = part(&offset, limits->jobs, sizeof(struct job));
     layout.tasks = part(&offset, limits->tasks, sizeof(struct task));
+    layout.server_nodes = part(&offset, limits->servers, sizeof(struct stk_heap_node));
+    layout.held_nodes = part(&offset, limits->tasks, sizeof(struct stk_heap_node));
+    layout.check_nodes = part(&offset, limits->tasks, sizeof(struct stk_heap_node));
+    layout.share_nodes = part(&offset, limits->lanes, sizeof(struct stk_heap_node));
+    layout.share_flows = part(&offset, limits->lanes, sizeof(struct stk_share_flow));
+    layout.links = part(&offset, 1, stk_links_bytes(limits->links));
+    layout.cost = part(&offset, 1, limits->models ? stk_cost_bytes(limits->models) : 0);
+    layout.candidates = part(&offset, STK_PLACE_CANDIDATES_MAX, sizeof(struct stk_candidate));
+    layout.live_groups = part(&offset, limits->lanes, sizeof(uint32_t));
     layout.buckets = part(&offset, layout.bucket_count, sizeof(uint32_t));
     layout.total = part(&offset, 0, 1);
     return layout;
 }
 
-size_t stk_engine_bytes(const struct stk_engine_limits *limits) { return lay_out(limits).total; }
+size_t stk_engine_bytes(const struct stk_engine_limits *given)
+{
+    struct stk_engine_limits limits = with_defaults(given);
+    return lay_out(&limits).total;
+}
 
-struct stk_engine *stk_engine_init(void *block, size_t size, const struct stk_engine_limits *limits,
+static void set_options(struct stk_engine *e, const struct stk_engine_options *options)
+{
+    if (options) e->options = *options;
+    if (e->options.copy_percent == 0) e->options.copy_percent = 200;
+    if (e->options.latency_ns == 0) e->options.latency_ns = STK_SECOND_NS / 5000;
+    if (e->options.bytes_per_s == 0) e->options.bytes_per_s = 1250000000;
+    if (e->options.overhead_ns == 0) e->options.overhead_ns = STK_SECOND_NS / 5000;
+    if (e->options.overhead_ns > STK_SECOND_NS * 60) e->options.overhead_ns = STK_SECOND_NS * 60;
+}
+
+static void clear_tables(struct stk_engine *e)
+{
+    memset(e->servers, 0, e->limits.servers * sizeof *e->servers);
+    memset(e->lanes, 0, e->limits.lanes * sizeof *e->lanes);
+    memset(e->groups, 0, e->limits.lanes * sizeof *e->groups);
+    memset(e->jobs, 0, e->limits.jobs * sizeof *e->jobs);
+    for (uint32_t i = 0; i < e->limits.hosts; i++)
+        e->hosts[i] = (struct host){.first_server = NONE, .speed = STRETCH_ONE};
+    for (uint32_t i = 0; i < e->limits.servers; i++) e->server_nodes[i].inside = false;
+    for (uint32_t i = 0; i < e->limits.servers; i++) e->servers[i].heap = HEAP_COUNT;
+    for (uint32_t i = 0; i < e->limits.lanes; i++) e->share_nodes[i].inside = false;
+    for (uint32_t i = 0; i <= e->bucket_mask; i++) e->buckets[i] = NONE;
+    for (uint32_t i = 0; i < STK_ENGINE_POOLS * HEAP_COUNT * STK_ENGINE_SHARDS; i++)
+        (&e->roots[0][0][0])[i] = STK_HEAP_NONE;
+    e->free_task = e->first_fresh = e->last_fresh = NONE;
+    e->checks = STK_HEAP_NONE;
+}
+
+struct stk_engine *stk_engine_init(void *block, size_t size, const struct stk_engine_limits *given,
                                    const struct stk_engine_options *options)
 {
-    (void)options; /* least requests alone until placement by cost is in */
-    struct layout layout = lay_out(limits);
+    struct stk_engine_limits limits = with_defaults(given);
+    struct layout layout = lay_out(&limits);
     STK_ASSERT(size >= layout.total);
     STK_ASSERT((uintptr_t)block % 16 == 0);
     uint8_t *bytes = block;
     struct stk_engine *e = block;
     memset(e, 0, sizeof *e);
-    e->limits = *limits;
+    e->limits = limits;
+    set_options(e, options);
+    e->hosts = (void *)(bytes + layout.hosts);
     e->servers = (void *)(bytes + layout.servers);
     e->lanes = (void *)(bytes + layout.lanes);
     e->groups = (void *)(bytes + layout.groups);
+    e->jobs = (void *)(bytes + layout.jobs);
     e->tasks = (void *)(bytes + layout.tasks);
+    e->server_nodes = (void *)(bytes + layout.server_nodes);
+    e->held_nodes = (void *)(bytes + layout.held_nodes);
+    e->check_nodes = (void *)(bytes + layout.check_nodes);
+    e->share_nodes = (void *)(bytes + layout.share_nodes);
+    e->share_flows = (void *)(bytes + layout.share_flows);
+    e->candidates = (void *)(bytes + layout.candidates);
+    e->live_groups = (void *)(bytes + layout.live_groups);
     e->buckets = (void *)(bytes + layout.buckets);
     e->bucket_mask = layout.bucket_count - 1;
-    e->free_task = e->first_unplaced = e->last_unplaced = NONE;
-    memset(e->servers, 0, limits->servers * sizeof *e->servers);
-    memset(e->lanes, 0, limits->lanes * sizeof *e->lanes);
-    memset(e->groups, 0, limits->lanes * sizeof *e->groups);
-    for (uint32_t i = 0; i < layout.bucket_count; i++) e->buckets[i] = NONE;
+    stk_share_init(&e->share, e->share_flows, e->share_nodes);
+    struct stk_speed otherwise = {e->options.bytes_per_s, e->options.latency_ns};
+    e->links = stk_links_init(bytes + layout.links, stk_links_bytes(limits.links), limits.links, &otherwise);
+    if (limits.models > 0) e->cost = stk_cost_init(bytes + layout.cost, stk_cost_bytes(limits.models), limits.models);
+    clear_tables(e);
     return e;
 }
 
-/* ---- tasks ---- */
+/* ---- lanes ---- */
 
-static uint32_t *bucket_of(const struct stk_engine *e, uint32_t lane, uint64_t sequence)
-{
-    uint64_t mixed = (sequence ^ (uint64_t)lane << 40) * UINT64_C(0x9e3779b97f4a7c15);
-    return &e->buckets[(uint32_t)(mixed >> 32) & e->bucket_mask];
-}
-
-static uint32_t find_task(const struct stk_engine *e, uint32_t lane, uint64_t sequence)
-{
-    uint32_t slot = *bucket_of(e, lane, sequence);
-    while (slot != NONE && (e->tasks[slot].lane != lane || e->tasks[slot].sequence != sequence))
-        slot = e->tasks[slot].bucket_next;
-    return slot;
-}
-
-static void unplaced_add(struct stk_engine *e, uint32_t slot)
-{
-    struct task *t = &e->tasks[slot];
-    t->server = NONE;
-    t->unplaced_prev = e->last_unplaced;
-    t->unplaced_next = NONE;
-    if (e->last_unplaced == NONE)
-        e->first_unplaced = slot;
-    else
-        e->tasks[e->last_unplaced].unplaced_next = slot;
-    e->last_unplaced = slot;
-}
-
-static void unplaced_drop(struct stk_engine *e, uint32_t slot)
-{
-    const struct task *t = &e->tasks[slot];
-    if (t->unplaced_prev == NONE)
-        e->first_unplaced = t->unplaced_next;
-    else
-        e->tasks[t->unplaced_prev].unplaced_next = t->unplaced_next;
-    if (t->unplaced_next == NONE)
-        e->last_unplaced = t->unplaced_prev;
-    else
-        e->tasks[t->unplaced_next].unplaced_prev = t->unplaced_prev;
-}
-
-static stoker_status task_add(struct stk_engine *e, const struct stk_event *event, stoker_error *err)
-{
-    uint32_t slot = e->free_task;
-    if (slot != NONE) {
-        e->free_task = e->tasks[slot].next;
-    } else {
-        if (e->tasks_touched == e->limits.tasks)
-            return stk_fail(err, STOKER_ERR_LIMIT, "%u batches are in flight, which is the limit: request fewer ahead",
-                            e->limits.tasks);
-        slot = e->tasks_touched++;
-    }
-    struct lane *l = &e->lanes[event->lane];
-    uint32_t *bucket = bucket_of(e, event->lane, event->sequence);
-    e->tasks[slot] = (struct task){.lane = event->lane,
-                                   .items = event->items,
-                                   .sequence = event->sequence,
-                                   .prev = l->last,
-                                   .next = NONE,
-                                   .bucket_next = *bucket};
-    *bucket = slot;
-    if (l->last == NONE)
-        l->first = slot;
-    else
-        e->tasks[l->last].next = slot;
-    l->last = slot;
-    unplaced_add(e, slot);
-    return STOKER_OK;
-}
-
-static void task_drop(struct stk_engine *e, uint32_t slot)
-{
-    struct task *t = &e->tasks[slot];
-    struct lane *l = &e->lanes[t->lane];
-    uint32_t *link = bucket_of(e, t->lane, t->sequence);
-    while (*link != slot) link = &e->tasks[*link].bucket_next;
-    *link = t->bucket_next;
-    if (t->server == NONE) {
-        unplaced_drop(e, slot);
-    } else {
-        STK_ASSERT(e->servers[t->server].load >= t->items);
-        e->servers[t->server].load -= t->items;
-    }
-    if (t->prev == NONE)
-        l->first = t->next;
-    else
-        e->tasks[t->prev].next = t->next;
-    if (t->next == NONE)
-        l->last = t->prev;
-    else
-        e->tasks[t->next].prev = t->prev;
-    t->next = e->free_task;
-    e->free_task = slot;
-}
-
-static void drop_tasks_of_lane(struct stk_engine *e, uint32_t lane)
-{
-    while (e->lanes[lane].first != NONE) task_drop(e, e->lanes[lane].first);
-}
-
-/* ---- deadlines ---- */
-
-/* Is the batch that the group wants next still being made for one of its ranks? Then a long silence is ours, not a
- * pause. */
-static bool group_waits_for_us(const struct stk_engine *e, const struct group *g)
-{
-    for (uint32_t lane = g->first_lane; lane != NONE; lane = e->lanes[lane].next_in_group)
-        if (e->lanes[lane].iteration == g->iteration && find_task(e, lane, g->next) != NONE) return true;
-    return false;
-}
-
-/* During a pause all deadlines are "now plus one window"; they are moved on when half of that has passed, not at each
- * call. */
-static void look_for_pause(struct stk_engine *e, struct group *g)
-{
-    uint64_t window = g->window.median_ns;
-    if (e->now_ns - g->last_step_ns <= STK_WINDOW_PAUSE_FACTOR * window || group_waits_for_us(e, g)) {
-        g->changed |= g->paused_until_ns != 0;
-        g->paused_until_ns = 0;
-    } else if (g->paused_until_ns < e->now_ns + window / 2) {
-        g->paused_until_ns = e->now_ns + window;
-        g->changed = true;
-    }
-}
-
-static uint64_t deadline_of(const struct stk_engine *e, const struct task *t)
-{
-    const struct lane *l = &e->lanes[t->lane];
-    const struct group *g = &e->groups[l->group];
-    if (g->paused_until_ns != 0) return g->paused_until_ns;
-    uint64_t at = e->now_ns; /* behind the group: late already */
-    if (l->iteration == g->iteration && t->sequence >= g->next) {
-        uint64_t ahead = t->sequence - g->next;
-        at = g->next_ns + (ahead < AHEAD_MAX ? ahead : AHEAD_MAX) * g->window.median_ns;
-    }
-    return at > e->now_ns ? at : e->now_ns;
-}
-
-/* ---- events ---- */
-
-static uint32_t group_join(struct stk_engine *e, uint32_t key)
-{
-    uint32_t slot = NONE;
-    for (uint32_t i = 0; i < e->limits.lanes; i++) {
-        if (e->groups[i].lanes > 0 && e->groups[i].key == key) return i;
-        if (e->groups[i].lanes == 0 && slot == NONE) slot = i;
-    }
-    STK_ASSERT(slot != NONE); /* a lane is free, so a group is */
-    e->groups[slot] = (struct group){.key = key, .first_lane = NONE, .next_ns = e->now_ns, .last_step_ns = e->now_ns};
-    stk_window_init(&e->groups[slot].window);
-    return slot;
-}
-
-static stoker_status lane_open(struct stk_engine *e, const struct stk_event *event, stoker_error *err)
+static stoker_status check_lane(const struct stk_engine *e, const struct stk_event *event, stoker_error *err)
 {
     if (event->lane >= e->limits.lanes)
         return stk_fail(err, STOKER_ERR_LIMIT, "loader and rank number %u, at most %u are served at once", event->lane,
                         e->limits.lanes);
-    struct lane *l = &e->lanes[event->lane];
-    if (l->open)
+    if (event->job >= e->limits.jobs)
+        return stk_fail(err, STOKER_ERR_LIMIT, "job number %u, at most %u are served at once", event->job,
+                        e->limits.jobs);
+    if (event->host >= e->limits.hosts)
+        return stk_fail(err, STOKER_ERR_LIMIT, "a rank on host number %u, at most %u are known", event->host,
+                        e->limits.hosts);
+    if (e->lanes[event->lane].open)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "loader and rank number %u is open already", event->lane);
-    uint32_t slot = group_join(e, event->group);
+    return STOKER_OK;
+}
+
+static stoker_status lane_open(struct stk_engine *e, const struct stk_event *event, stoker_error *err)
+{
+    STK_TRY(check_lane(e, event, err));
+    uint32_t slot = stk_engine_group_join(e, event->group, event);
     struct group *g = &e->groups[slot];
     /* One begin behind the group, so that the first begin of a late comer joins the iteration in progress. */
-    *l = (struct lane){.open = true,
-                       .server = event->server,
-                       .group = slot,
-                       .next_in_group = g->first_lane,
-                       .iteration = g->iteration > 0 ? g->iteration - 1 : 0,
-                       .first = NONE,
-                       .last = NONE};
+    e->lanes[event->lane] = (struct lane){.open = true,
+                                          .server = event->server,
+                                          .host = event->host,
+                                          .group = slot,
+                                          .job = event->job,
+                                          .rank = event->rank,
+                                          .pools = event->pools ? event->pools : 1,
+                                          .next_in_group = g->first_lane,
+                                          .iteration = g->iteration > 0 ? g->iteration - 1 : 0,
+                                          .first = NONE,
+                                          .last = NONE,
+                                          .last_remote = NONE};
     g->first_lane = event->lane;
     g->lanes++;
+    struct job *job = &e->jobs[event->job];
+    if (job->lanes++ == 0)
+        stk_budget_init(&job->budget, event->budget_bytes ? event->budget_bytes : e->options.budget_step_bytes);
+    e->stats.lanes++;
     return STOKER_OK;
 }
 
 static void lane_close(struct stk_engine *e, uint32_t lane)
 {
     struct lane *l = &e->lanes[lane];
-    struct group *g = &e->groups[l->group];
-    drop_tasks_of_lane(e, lane);
-    uint32_t *link = &g->first_lane;
-    while (*link != lane) link = &e->lanes[*link].next_in_group;
-    *link = l->next_in_group;
-    g->lanes--;
+    stk_engine_lane_drop_tasks(e, lane);
+    stk_engine_group_leave(e, lane);
+    /* The number may mean another job next time. */
+    if (--e->jobs[l->job].lanes == 0 && e->cost) stk_cost_forget_job(e->cost, l->job);
     l->open = false;
+    e->stats.lanes--;
 }
 
 static void lane_begin(struct stk_engine *e, uint32_t lane)
 {
     struct lane *l = &e->lanes[lane];
-    struct group *g = &e->groups[l->group];
-    drop_tasks_of_lane(e, lane);
+    stk_engine_lane_drop_tasks(e, lane);
     l->iteration++;
-    if (l->iteration <= g->iteration) return;
-    g->iteration = l->iteration;
-    g->next = 0;
-    g->next_ns = g->last_step_ns = e->now_ns; /* the first batch is wanted at once */
-    g->paused_until_ns = 0;
-    g->changed = true;
+    stk_engine_group_begin(e, &e->groups[l->group], l->iteration);
 }
 
-static void learn_window(struct lane *l, struct group *g, uint64_t window_ns)
-{
-    if (window_ns == 0) return; /* the first call of an iteration has none */
-    g->changed = true;          /* also when the rank is behind: later deadlines must not fall below earlier ones */
-    if (stk_window_learn(&g->window, window_ns)) {
-        l->pauses_in_a_row = 0;
-    } else if (++l->pauses_in_a_row == STK_WINDOW_PAUSES_MAX) {
-        /* Not a pause but the new normal: learning starts again. */
-        stk_window_init(&g->window);
-        (void)stk_window_learn(&g->window, window_ns);
-        l->pauses_in_a_row = 0;
-    }
-}
-
-static void lane_step(struct stk_engine *e, const struct stk_event *event)
-{
-    struct lane *l = &e->lanes[event->lane];
-    struct group *g = &e->groups[l->group];
-    learn_window(l, g, event->window_ns);
-    if (l->iteration != g->iteration || event->sequence < g->next || event->sequence == UINT64_MAX) return;
-    g->next = event->sequence + 1;
-    g->next_ns = e->now_ns + g->window.median_ns;
-    g->last_step_ns = e->now_ns;
-    g->paused_until_ns = 0;
-    g->changed = true;
-}
-
-static stoker_status server_join(struct stk_engine *e, const struct stk_event *event, stoker_error *err)
-{
-    if (event->server >= e->limits.servers)
-        return stk_fail(err, STOKER_ERR_LIMIT, "DataServer number %u, at most %u can join", event->server,
-                        e->limits.servers);
-    struct server *s = &e->servers[event->server];
-    s->joined = true;
-    s->workers = event->workers;
-    return STOKER_OK;
-}
-
-static void server_leave(struct stk_engine *e, uint32_t server)
-{
-    if (server >= e->limits.servers || !e->servers[server].joined) return;
-    e->servers[server] = (struct server){.joined = false};
-    for (uint32_t lane = 0; lane < e->limits.lanes; lane++) {
-        if (!e->lanes[lane].open) continue;
-        for (uint32_t slot = e->lanes[lane].first; slot != NONE; slot = e->tasks[slot].next)
-            if (e->tasks[slot].server == server) unplaced_add(e, slot);
-    }
-}
+/* ---- tasks ---- */
 
 static stoker_status request(struct stk_engine *e, const struct stk_event *event, stoker_error *err)
 {
     if (event->lane >= e->limits.lanes || !e->lanes[event->lane].open)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a request of loader and rank number %u, which is not open",
                         event->lane);
-    if (find_task(e, event->lane, event->sequence) != NONE) return STOKER_OK; /* sent again after a reconnection */
-    return task_add(e, event, err);
+    if (stk_engine_task_find(e, event->lane, event->sequence, event->part) != NONE)
+        return STOKER_OK; /* sent again after a reconnection */
+    return stk_engine_task_add(e, event, err);
+}
+
+/* The first valid result wins (rule C3), also of a server that was given up meanwhile. */
+static void result(struct stk_engine *e, uint32_t slot, const struct stk_event *event)
+{
+    const struct task *t = &e->tasks[slot];
+    uint32_t seat = stk_engine_seat_of(t, event->server);
+    if (seat != NONE) {
+        stk_engine_learn(e, t, seat, event);
+        if (seat > 0) e->stats.copies_won++;
+    }
+    if (event->failed) e->stats.failed++;
+    stk_engine_task_drop(e, slot, event->server);
+}
+
+static void failure(struct stk_engine *e, uint32_t slot, const struct stk_event *event)
+{
+    struct task *t = &e->tasks[slot];
+    uint32_t seat = stk_engine_seat_of(t, event->server);
+    if (seat == NONE) return; /* late news of an earlier placement */
+    t->avoid = event->server;
+    e->stats.failed++;
+    if (++t->tries >= STK_ENGINE_TRIES && t->seats[1 - seat].server == NONE) {
+        (void)stk_engine_act(e, STK_ACTION_GIVE_UP, t, event->server);
+        stk_engine_task_drop(e, slot, event->server);
+    } else {
+        stk_engine_task_again(e, slot, seat);
+    }
+}
+
+/* Events that are late news, and change nothing, if what they are about is gone. */
+static void apply_news(struct stk_engine *e, const struct stk_event *event)
+{
+    bool known = event->lane < e->limits.lanes && e->lanes[event->lane].open;
+    uint32_t slot = known ? stk_engine_task_find(e, event->lane, event->sequence, event->part) : NONE;
+    switch (event->type) {
+    case STK_EVENT_LANE_BEGIN:
+        if (known) lane_begin(e, event->lane);
+        break;
+    case STK_EVENT_LANE_CLOSE:
+        if (known) lane_close(e, event->lane);
+        break;
+    case STK_EVENT_STEP:
+        if (known) stk_engine_group_step(e, event);
+        break;
+    case STK_EVENT_RESULT:
+        if (slot != NONE) result(e, slot, event);
+        break;
+    case STK_EVENT_FAILURE:
+        if (slot != NONE) failure(e, slot, event);
+        break;
+    case STK_EVENT_CANCEL:
+        if (slot != NONE) stk_engine_task_drop(e, slot, NONE);
+        break;
+    default: break;
+    }
 }
 
 static stoker_status apply(struct stk_engine *e, const struct stk_event *event, stoker_error *err)
 {
-    bool lane_known = event->lane < e->limits.lanes && e->lanes[event->lane].open;
-    uint32_t slot;
     switch (event->type) {
-    case STK_EVENT_SERVER_JOIN: return server_join(e, event, err);
+    case STK_EVENT_SERVER_JOIN: return stk_engine_server_join(e, event, err);
     case STK_EVENT_LANE_OPEN: return lane_open(e, event, err);
     case STK_EVENT_REQUEST: return request(e, event, err);
-    case STK_EVENT_SERVER_LEAVE: server_leave(e, event->server); break;
-    /* What follows may arrive after the lane was closed: nothing is left to do then. */
-    case STK_EVENT_LANE_BEGIN:
-        if (lane_known) lane_begin(e, event->lane);
-        break;
-    case STK_EVENT_LANE_CLOSE:
-        if (lane_known) lane_close(e, event->lane);
-        break;
-    case STK_EVENT_RESULT:
-        slot = lane_known ? find_task(e, event->lane, event->sequence) : NONE;
-        if (slot != NONE) task_drop(e, slot);
-        break;
-    case STK_EVENT_STEP:
-        if (lane_known) lane_step(e, event);
-        break;
-    default: break;
+    case STK_EVENT_SERVER_LEAVE: stk_engine_server_leave(e, event->server); break;
+    case STK_EVENT_HEARTBEAT: stk_engine_heartbeat(e, event); break;
+    case STK_EVENT_LINK: stk_engine_link(e, event); break;
+    case STK_EVENT_TICK: e->room = true; break; /* what was on time elsewhere may be late now */
+    default: apply_news(e, event); break;
     }
     return STOKER_OK;
 }
 
-/* ---- actions ---- */
+/* ---- the step ---- */
 
-/* Is server a less loaded than b once each had `items` more? Loads are compared per worker, without division. */
-static int compare_load(const struct server *a, const struct server *b, uint32_t items)
+struct stk_action *stk_engine_act(struct stk_engine *e, enum stk_action_type type, const struct task *t,
+                                  uint32_t server)
 {
-    bool a_works = a->workers > 0, b_works = b->workers > 0; /* a server without workers is a delivery end point only */
-    if (a_works != b_works) return a_works ? -1 : 1;
-    uint64_t left = (a->load + items) * (b_works ? b->workers : 1),
-             right = (b->load + items) * (a_works ? a->workers : 1);
-    return left < right ? -1 : left > right;
+    STK_ASSERT(e->action_count < e->action_cap);
+    struct stk_action *action = &e->actions[e->action_count++];
+    *action = (struct stk_action){.type = type,
+                                  .server = server,
+                                  .lane = t->lane,
+                                  .part = t->part,
+                                  .sequence = t->sequence,
+                                  .deadline_ns = t->deadline_ns};
+    return action;
 }
 
-/* The least loaded server; ties go to the local one, then to the lowest number. False if there is none. */
-static bool place(struct stk_engine *e, struct task *t, enum stk_place_reason *out_reason)
+/* Each task is cancelled in two seats, given up, placed, and told two deadlines at most; n of them may be new. */
+size_t stk_engine_actions_max(const struct stk_engine_limits *limits, size_t n)
 {
-    uint32_t best = NONE, local = e->lanes[t->lane].server, count = 0;
-    bool tie = false;
-    for (uint32_t i = 0; i < e->limits.servers; i++) {
-        if (!e->servers[i].joined) continue;
-        count++;
-        int order = best == NONE ? -1 : compare_load(&e->servers[i], &e->servers[best], t->items);
-        if (order < 0)
-            tie = false;
-        else if (order == 0)
-            tie = true;
-        if (order < 0 || (order == 0 && i == local)) best = i;
-    }
-    if (best == NONE) return false;
-    *out_reason = count == 1 ? STK_REASON_ONLY : tie && best == local ? STK_REASON_TIE_LOCAL : STK_REASON_LEAST_LOADED;
-    t->server = best;
-    e->servers[best].load += t->items;
-    return true;
+    return 3 * (n + limits->tasks) + 3 * (size_t)limits->tasks + CHECKS_COPIED_MAX;
 }
-
-static size_t write_placements(struct stk_engine *e, struct stk_action *actions, size_t cap)
-{
-    size_t count = 0;
-    uint32_t slot = e->first_unplaced;
-    while (slot != NONE) {
-        struct task *t = &e->tasks[slot];
-        uint32_t following = t->unplaced_next;
-        enum stk_place_reason reason;
-        if (!place(e, t, &reason)) break; /* no server: all wait */
-        unplaced_drop(e, slot);
-        t->deadline_ns = deadline_of(e, t);
-        STK_ASSERT(count < cap);
-        actions[count++] = (struct stk_action){.type = STK_ACTION_PLACE,
-                                               .server = t->server,
-                                               .lane = t->lane,
-                                               .sequence = t->sequence,
-                                               .deadline_ns = t->deadline_ns,
-                                               .reason = reason};
-        slot = following;
-    }
-    return count;
-}
-
-static size_t write_deadlines(struct stk_engine *e, struct stk_action *actions, size_t count, size_t cap)
-{
-    for (uint32_t lane = 0; lane < e->limits.lanes; lane++) {
-        if (!e->lanes[lane].open || !e->groups[e->lanes[lane].group].changed) continue;
-        for (uint32_t slot = e->lanes[lane].first; slot != NONE; slot = e->tasks[slot].next) {
-            struct task *t = &e->tasks[slot];
-            if (t->server == NONE) continue;
-            uint64_t deadline_ns = deadline_of(e, t);
-            /* Late already, and still: the older deadline orders it well, and no message is needed. */
-            bool late = deadline_ns == e->now_ns && t->deadline_ns < e->now_ns;
-            if (late || deadline_ns == t->deadline_ns) continue;
-            t->deadline_ns = deadline_ns;
-            STK_ASSERT(count < cap);
-            actions[count++] = (struct stk_action){.type = STK_ACTION_DEADLINE,
-                                                   .server = t->server,
-                                                   .lane = lane,
-                                                   .sequence = t->sequence,
-                                                   .deadline_ns = deadline_ns};
-        }
-    }
-    return count;
-}
-
-size_t stk_engine_actions_max(const struct stk_engine_limits *limits, size_t n) { return n + limits->tasks; }
 
 stoker_status stk_engine_step(struct stk_engine *e, uint64_t now_ns, const struct stk_event *events, size_t n,
                               struct stk_action *actions, size_t cap, size_t *out_actions, size_t *out_applied,
@@ -502,22 +313,28 @@ stoker_status stk_engine_step(struct stk_engine *e, uint64_t now_ns, const struc
     STK_ASSERT(now_ns >= e->now_ns);
     STK_ASSERT(cap >= stk_engine_actions_max(&e->limits, n));
     e->now_ns = now_ns;
+    e->actions = actions;
+    e->action_cap = cap;
+    e->action_count = 0;
     stoker_status status = STOKER_OK;
     size_t applied = 0;
     while (applied < n && (status = apply(e, &events[applied], err)) == STOKER_OK) applied++;
 
-    bool changed = false;
-    for (uint32_t i = 0; i < e->limits.lanes; i++) {
-        if (e->groups[i].lanes == 0) continue;
-        look_for_pause(e, &e->groups[i]);
-        changed |= e->groups[i].changed;
-    }
-    size_t count = write_placements(e, actions, cap);
-    if (changed) count = write_deadlines(e, actions, count, cap);
-    for (uint32_t i = 0; i < e->limits.lanes; i++) e->groups[i].changed = false;
-    *out_actions = count;
+    stk_engine_look_for_pauses(e);
+    stk_engine_write_deadlines(e);
+    stk_engine_write_placements(e);
+    stk_engine_check_stragglers(e);
+    *out_actions = e->action_count;
     *out_applied = applied;
+    e->actions = NULL;
     return status;
+}
+
+/* ---- what is known ---- */
+
+uint64_t stk_engine_next_check_ns(const struct stk_engine *e)
+{
+    return e->checks == STK_HEAP_NONE ? UINT64_MAX : e->check_nodes[e->checks].key.deadline_ns;
 }
 
 uint64_t stk_engine_window_ns(const struct stk_engine *e, uint32_t lane)
@@ -525,3 +342,11 @@ uint64_t stk_engine_window_ns(const struct stk_engine *e, uint32_t lane)
     STK_ASSERT(lane < e->limits.lanes && e->lanes[lane].open);
     return e->groups[e->lanes[lane].group].window.median_ns;
 }
+
+void stk_engine_read_stats(const struct stk_engine *e, struct stk_engine_stats *out)
+{
+    *out = e->stats;
+    out->held = e->held_count;
+}
+
+struct stk_cost_model *stk_engine_cost(struct stk_engine *e) { return e->cost; }

@@ -10,19 +10,31 @@
 
 static struct stk_engine *engine;
 static void *block;
-static struct stk_action actions[64];
+static struct stk_action actions[256];
 static size_t action_count;
 
-static int set_up(void **state)
+static int make(const struct stk_engine_options *options)
 {
-    (void)state;
     const struct stk_engine_limits limits = {.servers = 4, .lanes = 4, .tasks = 16};
     size_t size = stk_engine_bytes(&limits);
     block = aligned_alloc(16, size);
     if (!block) return -1;
     memset(block, 0xa5, size);
-    engine = stk_engine_init(block, size, &limits, NULL);
+    engine = stk_engine_init(block, size, &limits, options);
     return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return make(NULL);
+}
+
+static int set_up_least_request(void **state)
+{
+    (void)state;
+    const struct stk_engine_options options = {.place = {.policy = STK_POLICY_LEAST_REQUEST}};
+    return make(&options);
 }
 
 static int tear_down(void **state)
@@ -35,7 +47,7 @@ static int tear_down(void **state)
 static void step(uint64_t now, struct stk_event event)
 {
     size_t applied;
-    assert_int_equal(stk_engine_step(engine, now, &event, 1, actions, 64, &action_count, &applied, NULL), STOKER_OK);
+    assert_int_equal(stk_engine_step(engine, now, &event, 1, actions, 256, &action_count, &applied, NULL), STOKER_OK);
     assert_int_equal(applied, 1);
 }
 
@@ -231,33 +243,34 @@ static void test_full_tables_refuse_by_limit(void **state)
     struct stk_event events[20];
     for (uint32_t i = 0; i < 20; i++)
         events[i] = (struct stk_event){.type = STK_EVENT_REQUEST, .lane = 0, .sequence = i, .items = 1};
-    assert_int_equal(stk_engine_step(engine, 0, events, 20, actions, 64, &action_count, &applied, &err),
+    assert_int_equal(stk_engine_step(engine, 0, events, 20, actions, 256, &action_count, &applied, &err),
                      STOKER_ERR_LIMIT);
     assert_int_equal(applied, 16);
     assert_int_equal(action_count, 16);
     assert_non_null(strstr(err.message, "16"));
     struct stk_event event = {.type = STK_EVENT_LANE_OPEN, .lane = 4};
-    assert_int_equal(stk_engine_step(engine, 0, &event, 1, actions, 64, &action_count, &applied, &err),
+    assert_int_equal(stk_engine_step(engine, 0, &event, 1, actions, 256, &action_count, &applied, &err),
                      STOKER_ERR_LIMIT);
     event = (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .server = 4};
-    assert_int_equal(stk_engine_step(engine, 0, &event, 1, actions, 64, &action_count, &applied, &err),
+    assert_int_equal(stk_engine_step(engine, 0, &event, 1, actions, 256, &action_count, &applied, &err),
                      STOKER_ERR_LIMIT);
     event = (struct stk_event){.type = STK_EVENT_REQUEST, .lane = 3};
-    assert_int_equal(stk_engine_step(engine, 0, &event, 1, actions, 64, &action_count, &applied, &err),
+    assert_int_equal(stk_engine_step(engine, 0, &event, 1, actions, 256, &action_count, &applied, &err),
                      STOKER_ERR_INVALID_ARGUMENT);
     step(0, (struct stk_event){.type = STK_EVENT_STEP, .lane = 3}); /* late news */
     step(0, (struct stk_event){.type = STK_EVENT_LANE_CLOSE, .lane = 0});
     begin_lane(0, 0, 0, 1);
-    assert_int_equal(stk_engine_step(engine, 0, events, 16, actions, 64, &action_count, &applied, &err), STOKER_OK);
+    assert_int_equal(stk_engine_step(engine, 0, events, 16, actions, 256, &action_count, &applied, &err), STOKER_OK);
 }
 
 #define ENGINE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define LEAST_REQUEST_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_least_request, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ENGINE_TEST(test_the_least_loaded_server_gets_the_batch),
-        ENGINE_TEST(test_ties_go_to_the_local_server_then_to_the_lowest),
+        LEAST_REQUEST_TEST(test_the_least_loaded_server_gets_the_batch),
+        LEAST_REQUEST_TEST(test_ties_go_to_the_local_server_then_to_the_lowest),
         ENGINE_TEST(test_tasks_of_a_leaving_server_are_placed_again),
         ENGINE_TEST(test_d1_deadlines_follow_the_window_and_never_fall_with_step),
         ENGINE_TEST(test_d1_ranks_of_a_group_share_one_deadline_a_step),

@@ -14,7 +14,7 @@
  * with weights in 1/1024 and the price of cross-host bytes from sched/budget. A remote candidate that was chosen last
  * for the same lane needs half the gain (hysteresis). COST knows no deadlines, LEAST_REQUEST and ROUND_ROBIN no costs.
  *
- * Pure: integers only, ties by the lower server number (and in favour of the local one).
+ * Pure: integers only; ties go to the rank's own server, then to local ones, then to the lower number.
  */
 #ifndef STK_SCHED_PLACE_H
 #define STK_SCHED_PLACE_H
@@ -63,9 +63,11 @@ struct stk_place_options {
 
 struct stk_candidate {
     uint32_t server;
+    bool own;     /* the rank's own DataServer, which delivers: it wins ties */
     bool local;   /* on the rank's host: no byte crosses a network */
     bool accepts; /* below its back-pressure limit */
     uint64_t cpu_ns, io_ns, queue_ns, net_ns;
+    uint64_t work_ns;       /* CPU and I/O time of the whole task there, by which its backlog grows */
     uint64_t margin_ns;     /* what the model's 95 % quantile adds to cpu + io */
     uint64_t load, workers; /* items placed and not answered: LEAST_REQUEST */
 };
@@ -87,8 +89,8 @@ struct stk_place_answer {
     uint64_t total_ns, late_ns; /* T and M of the chosen one */
 };
 
-/* `candidates` has `count` entries in rising order of server numbers, at least one. For ROUND_ROBIN the caller passes
- * the one whose turn it is. */
+/* `candidates` has `count` entries, at least one, in any order. For ROUND_ROBIN the caller passes the one whose turn it
+ * is. */
 struct stk_place_answer stk_place_choose(const struct stk_place_options *options,
                                          const struct stk_candidate *candidates, uint32_t count,
                                          const struct stk_place_question *question);
