@@ -3,6 +3,7 @@
 """The include graph against src/LAYERS: what is not granted is forbidden, sideways too; what is granted must be
 used."""
 
+import pathlib
 import re
 import sys
 
@@ -52,10 +53,21 @@ def includes(tree, path):
 
 
 def sources(tree):
-    for path in tree.files(["src"], {".c", ".h"}):
-        parts = path.relative_to(tree.root / "src").parts
+    """What the table rules: the folders of src/, and the simulator, whose folder stands beside it."""
+    for path in tree.files(["src", "sim"], {".c", ".h"}):
+        parts = pathlib.PurePosixPath(inside_of(tree, path)).parts
         if len(parts) > 1:
             yield path, parts[0], parts[-1].endswith(("_test.c", "_fixture.h"))
+
+
+def inside_of(tree, path):
+    """The name by which others include it: from src/, or from the root for the simulator."""
+    name = path.relative_to(tree.root).as_posix()
+    return name.removeprefix("src/")
+
+
+def is_header(tree, header):
+    return (tree.root / "src" / header).is_file() or (header.startswith("sim/") and (tree.root / header).is_file())
 
 
 def check_table(tree):
@@ -108,7 +120,7 @@ def check_includes(tree):
                 bad.append(f'{where}: "{header}" is for tests')
             if is_test and header.startswith("tests/support/"):
                 continue
-            if "/" not in header or not (tree.root / "src" / header).is_file():
+            if "/" not in header or not is_header(tree, header):
                 bad.append(f'{where}: "{header}" is not a path from src/')
             elif module not in layers.grants:
                 bad.append(f"{where}: folder '{module}' has no line in src/LAYERS")
@@ -135,7 +147,7 @@ def check_foreign(tree):
     layers = Layers(tree)
     bad, used = [], set()
     for path, module, _ in sources(tree):
-        inside = path.relative_to(tree.root / "src").as_posix()
+        inside = inside_of(tree, path)
         for line, bracket, header in includes(tree, path):
             if bracket == '"' or header.startswith("stoker/"):
                 continue
@@ -161,7 +173,7 @@ def check_internal(tree):
     for path, module, _ in sources(tree):
         for line, bracket, header in includes(tree, path):
             if header.endswith("_internal.h") and header.split("/")[0] != module:
-                bad.append(f'{tree.name(path)}:{line}: "{header}" stays in src/{header.split("/")[0]}/')
+                bad.append(f'{tree.name(path)}:{line}: "{header}" stays in {"" if header.startswith("sim/") else "src/"}{header.split("/")[0]}/')
     return bad
 
 

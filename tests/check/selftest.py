@@ -55,6 +55,7 @@ LAYERS = """# words
 base:
 wire: base
 sys: base
+sim: base
 
 # foreign header: its files
 openssl/: sys/digest.c
@@ -105,6 +106,8 @@ GOOD = {
     "src/wire/letter_test.c": f"/* {LICENCE} */\n",
     "src/sys/digest.c": f'/* {LICENCE} */\n#include "base/word.h"\n\n#include <openssl/sha.h>\n#include <sys/mman.h>\n',
     "src/sys/digest_test.c": f"/* {LICENCE} */\n",
+    "sim/world.c": f'/* {LICENCE} */\n#include "base/word.h"\n#include "sim/world.h"\n\nint sim_world(void)\n{{\n    return 0;\n}}\n',
+    "sim/world.h": f"/* {LICENCE} */\nint sim_world(void);\n",
     "include/stoker/thing.h": HEADER,
     "examples/loop.c": f"/* {LICENCE} */\n#include <stoker/thing.h>\n\nint main(void)\n{{\n    return 0;\n}}\n",
     "python/stoker/x.py": f"# {LICENCE}\n",
@@ -146,9 +149,15 @@ plant(layers, "foreign headers", "src/wire/letter.c", "#include <openssl/evp.h>\
       "src/wire/letter.c:1: <openssl/evp.h> may be included by sys/digest.c only")
 plant(layers, "foreign headers", "src/wire/letter.c", "#include <zstd.h>\n",
       'foreign header <zstd.h>; missing line in src/LAYERS: "zstd.h: wire/letter.c"')
-plant(layers, "foreign headers", "src/sys/digest.c", "", "src/LAYERS:7: sys/digest.c includes none of openssl/")
+plant(layers, "foreign headers", "src/sys/digest.c", "", "src/LAYERS:8: sys/digest.c includes none of openssl/")
 plant(layers, "_internal.h", "src/sys/digest.c", '#include "wire/letter_internal.h"\n',
       'src/sys/digest.c:1: "wire/letter_internal.h" stays in src/wire/')
+plant(layers, "is granted", "sim/world.c", '#include "base/word.h"\n#include "wire/letter_internal.h"\n',
+      'sim/world.c:2: includes "wire/letter_internal.h"; missing grant in src/LAYERS: "sim: wire"')
+plant(layers, "is granted", "sim/world.c", '#include "base/word.h"\n#include "sim/ghost.h"\n',
+      'sim/world.c:2: "sim/ghost.h" is not a path from src/')
+plant(layers, "foreign headers", "sim/world.c", '#include "base/word.h"\n#include <jansson.h>\n',
+      'foreign header <jansson.h>; missing line in src/LAYERS: "jansson.h: sim/world.c"')
 plant(layers, "programs", "examples/loop.c", '#include "base/word.h"\n', 'examples/loop.c:1: "base/word.h"')
 plant(layers, "programs", "include/stoker/thing.h", "#include <libavutil/avutil.h>\n",
       "include/stoker/thing.h:1: foreign header <libavutil/avutil.h>")
@@ -160,6 +169,10 @@ plant(symbols, "pure objects", "src/wire/letter.c", "#include <stdlib.h>\nvoid *
       "src/wire/letter.c: pure code may not use malloc()")
 plant(symbols, "pure objects", "src/base/word.c", "#include <time.h>\ntime_t f(void)\n{\n    return time(0);\n}\n",
       "src/base/word.c: pure code may not use time()")
+plant(symbols, "simulator", "sim/world.c", "#include <time.h>\ntime_t sim_now(void)\n{\n    return time(0);\n}\n",
+      "sim/world.c: what decides may not use time()")
+plant(symbols, "simulator", "sim/world.c", "double log(double);\ndouble sim_log(double a)\n{\n    return log(a);\n}\n",
+      "sim/world.c: what decides may not use log()")
 plant(symbols, "quiet", "src/wire/letter.c", '#include <stdio.h>\nvoid f(int a)\n{\n    printf("%d", a);\n}\n',
       "src/wire/letter.c: the library may not use printf")
 plant(symbols, "quiet", "src/wire/letter.c", '#include <stdlib.h>\nchar *f(void)\n{\n    return getenv("HOME");\n}\n',
@@ -212,15 +225,17 @@ def build(root):
     if not compiler:
         return
     made = []
-    for path in sorted((root / "src").glob("*/*.c")):
+    for path in sorted([*(root / "src").glob("*/*.c"), *root.glob("sim/*.c")]):
         if path.name.endswith("_test.c") or "openssl" in path.read_text():
             continue
         module = path.parent.name
-        folder = root / "build" / "src" / module / f"libstk_{module}.a.p"
+        folder = root / "build" / path.parent.relative_to(root) / f"libstk_{module}.a.p"
         folder.mkdir(parents=True, exist_ok=True)
         out = folder / f"{path.name}.o"
-        command = [compiler, "-w", "-std=c11", "-fPIC", "-fno-builtin", "-I", root / "src", "-I", root / "include"]
-        if subprocess.run([*command, "-c", path, "-o", out], capture_output=True).returncode == 0:
+        command = [compiler, "-w", "-std=c11", "-fPIC", "-fno-builtin", "-I", root / "src", "-I", root / "include",
+                   "-I", root]
+        compiles = subprocess.run([*command, "-c", path, "-o", out], capture_output=True).returncode == 0
+        if compiles and module != "sim":
             made.append(out)
     subprocess.run([compiler, "-shared", "-o", root / "build" / "libstoker.so",
                     f"-Wl,--version-script={root / 'exports'}", *made], capture_output=True, check=True)

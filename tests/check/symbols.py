@@ -45,21 +45,31 @@ LOUD_ALLOWED = {
 }
 
 
+def is_sanitized(tree):
+    options = tree.build / "meson-info/intro-buildoptions.json"
+    if not options.is_file():
+        return False
+    values = {option["name"]: option["value"] for option in json.loads(options.read_text())}
+    return values.get("b_sanitize", "none") not in ("none", [])
+
+
+def undefined(path):
+    """Names that an object asks of others."""
+    output = subprocess.run(["nm", "-u", path], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1].split("@")[0] for line in output.splitlines() if line.split()}
+
+
 def objects(tree):
     """(module, source, undefined names) of each object of the static libraries of src/, without tests."""
     if tree.build is None:
         raise common.Skip("no build folder given")
     if not shutil.which("nm"):
         raise common.Skip("nm is not installed")
-    options = tree.build / "meson-info/intro-buildoptions.json"
-    if options.is_file():
-        values = {option["name"]: option["value"] for option in json.loads(options.read_text())}
-        if values.get("b_sanitize", "none") not in ("none", []):
-            raise common.Skip("objects of a sanitizer build call the sanitizer")
+    if is_sanitized(tree):
+        raise common.Skip("objects of a sanitizer build call the sanitizer")
     found = []
     for path in sorted(tree.build.glob("src/*/lib*.a.p/*.c.o")):
-        output = subprocess.run(["nm", "-u", path], check=True, capture_output=True, text=True).stdout
-        names = {line.split()[-1].split("@")[0] for line in output.splitlines() if line.split()}
+        names = undefined(path)
         module, source = path.parent.parent.name, path.name[:-2]
         if (tree.root / "src" / module / source).is_file():  # an object of a source that is gone says nothing
             found.append((module, f"{module}/{source}", names))
@@ -79,6 +89,26 @@ def check_pure(tree):
     return bad
 
 
+def check_simulator(tree):
+    """What decides in the simulator is as pure as what it drives; its shell (files, memory, output) is the program."""
+    if tree.build is None or not shutil.which("nm"):
+        raise common.Skip("no build folder given, or no nm")
+    if is_sanitized(tree):
+        raise common.Skip("objects of a sanitizer build call the sanitizer")
+    found = sorted(tree.build.glob("sim/lib*.a.p/*.c.o"))
+    if not found:
+        raise common.Skip(f"no objects of sim/ in {tree.build}")
+    bad = []
+    for path in found:
+        source = path.name[:-2]
+        if not (tree.root / "sim" / source).is_file():
+            continue
+        for name in undefined(path):
+            if not name.startswith(("stk_", "sim_")) and name not in PURE_ALLOWED and not COMPILER.fullmatch(name):
+                bad.append(f"sim/{source}: what decides may not use {name}()")
+    return bad
+
+
 def check_quiet(tree):
     bad = []
     for module, source, names in objects(tree):
@@ -93,7 +123,7 @@ def check_quiet(tree):
 def check_banned(tree):
     bad = []
     pattern = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
-    for path in tree.files(["src", "include", "python", "examples"], {".c", ".h"}):
+    for path in tree.files(["src", "include", "python", "examples", "sim"], {".c", ".h"}):
         text = common.without_comments(tree.text(path))
         for match in pattern.finditer(text):
             bad.append(f"{tree.name(path)}:{common.line_of(text, match.start())}: {match.group(1)}() is banned; "
@@ -132,6 +162,7 @@ def check_complete(tree):
 RULES = {
     "unsafe functions are used nowhere": check_banned,
     "pure objects use the short list only": check_pure,
+    "the simulator decides by pure code only": check_simulator,
     "the library is quiet": check_quiet,
     "the library exports stoker_* only": check_exports,
     "the library exports all that is declared": check_complete,
