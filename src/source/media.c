@@ -109,6 +109,7 @@ stoker_status stk_media_source_check(const uint8_t *blob, size_t size, stoker_er
     struct stk_files files;
     struct stk_form form;
     if (stk_image_source_is(blob, size)) return stk_image_source_check(blob, size, err);
+    if (stk_audio_source_is(blob, size)) return stk_audio_source_check(blob, size, err);
     if (stk_patch_source_is(blob, size)) return stk_patch_source_check(blob, size, err);
     return check_blob(blob, size, &files, &form, err);
 }
@@ -262,6 +263,7 @@ stoker_status stk_media_source_open(int blob_fd, int payload_fd, struct stoker_s
     const void *blob = NULL;
     size_t size = 0;
     if (blob_is(blob_fd, stk_image_source_is)) return stk_image_source_open(blob_fd, payload_fd, out_source, err);
+    if (blob_is(blob_fd, stk_audio_source_is)) return stk_audio_source_open(blob_fd, payload_fd, out_source, err);
     if (blob_is(blob_fd, stk_patch_source_is)) return stk_patch_source_open(blob_fd, payload_fd, out_source, err);
     struct media_source *media = calloc(1, sizeof *media);
     if (!media) {

@@ -34,6 +34,10 @@ stoker_status stk_process_source_open(int blob_fd, int payload_fd, struct stoker
 bool stk_image_source_is(const uint8_t *blob, size_t size);
 stoker_status stk_image_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
 stoker_status stk_image_source_check(const uint8_t *blob, size_t size, stoker_error *err);
+/* The same of sound. */
+bool stk_audio_source_is(const uint8_t *blob, size_t size);
+stoker_status stk_audio_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
+stoker_status stk_audio_source_check(const uint8_t *blob, size_t size, stoker_error *err);
 /* The same of lists of clips or images that become patches. */
 bool stk_patch_source_is(const uint8_t *blob, size_t size);
 stoker_status stk_patch_source_open(int blob_fd, int payload_fd, struct stoker_source **out_source, stoker_error *err);
