@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <stoker/error.h>
+#include <stoker/plan.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,7 +34,7 @@ typedef enum stoker_dtype {
     STOKER_DTYPE_BOOL = 8 /**< one byte, 0 or 1 */
 } stoker_dtype;
 
-/** Facts about one file, read from its packet table without decoding. */
+/** Facts about one file, from its packet table and its first frame. */
 typedef struct stoker_media_info {
     char codec[STOKER_CODEC_NAME_BYTES]; /**< FFmpeg's short name: "h264", "vp9" */
     uint32_t width, height;              /**< pixels, after rotation */
@@ -42,6 +43,12 @@ typedef struct stoker_media_info {
     double duration_s;                   /**< seconds from the first presented frame to the end of the last */
     uint64_t bytes;                      /**< size of the file */
     int64_t mtime_ns;                    /**< modification time, nanoseconds since 1970 */
+    uint32_t sar_num, sar_den;           /**< shape of a pixel as stored, width : height; 0 : 1 if the file does not say */
+    char pixel_format[32];               /**< of the first frame, FFmpeg's name: "yuv420p"; empty if none can be decoded */
+    uint32_t bit_depth;                  /**< of a channel; 0 if unknown */
+    char matrix[16];                     /**< FFmpeg's name: "bt709"; empty if untagged */
+    char range[8];                       /**< "full" or "limited"; empty if untagged */
+    uint32_t interlaced, alpha;          /**< 1 or 0; interlaced frames are decoded as they are */
 } stoker_media_info;
 
 typedef enum stoker_probe_flags {
@@ -147,13 +154,11 @@ typedef struct stoker_video_spec {
                                   are no repeats of the last */
 } stoker_video_spec;
 
-#define STOKER_VIDEO_SPEC_INIT                                                                                         \
-    {                                                                                                                  \
-        sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, STOKER_RESIZE_SHORT_SIDE_CROP,   \
-            STOKER_SHORT_REPEAT_LAST, {0, 0, 0}, {0, 0, 0}, 0, STOKER_SAMPLING_UNIFORM, 0, 0, 0, 0, 0,                 \
-            STOKER_ROUNDING_FLOOR, STOKER_SPREAD_UNIFORM,                                                              \
-            {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}}, 0                                          \
-    }
+#define STOKER_VIDEO_SPEC_INIT { sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, \
+                                 STOKER_RESIZE_SHORT_SIDE_CROP, STOKER_SHORT_REPEAT_LAST, {0, 0, 0}, {0, 0, 0}, 0, \
+                                 STOKER_SAMPLING_UNIFORM, 0, 0, 0, 0, 0, STOKER_ROUNDING_FLOOR, \
+                                 STOKER_SPREAD_UNIFORM, {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}}, \
+                                 0 }
 
 /** Bytes of one sample of this form, or 0 if the form is not valid.
  *
@@ -168,13 +173,16 @@ typedef struct stoker_video_result {
     uint64_t frames_presented; /**< frames that can really be decoded and shown */
     uint64_t frames_promised;  /**< frames that the packet table promised */
     uint64_t packets_decoded;
-    uint64_t bytes_read; /**< bytes of the decoded packets */
+    uint64_t bytes_read;       /**< bytes of the decoded packets */
+    uint64_t frames_chosen;    /**< of the sample; the places behind them repeat the last */
+    uint64_t plan_hash;        /**< of the plan that made the sample (plan.h): a function of file, form and draw */
 } stoker_video_result;
 
 /** Decode one sample straight into the caller's memory.
  *
  * The same file and form give the same bytes, whatever was decoded before. A file that promises more frames than it
- * holds is sampled over the frames that it does hold.
+ * holds is sampled over the frames that it does hold. A random clip is that of draw 0; sources are told others
+ * (stoker_source_make()).
  *
  * Owns:    all arguments are borrowed; exactly stoker_video_sample_bytes(spec) bytes of `dst` are written on success,
  *          any part of them on failure. `out_result` may be NULL.
@@ -184,11 +192,16 @@ typedef struct stoker_video_result {
 STOKER_API stoker_status stoker_video_read(const char *path, const stoker_video_spec *spec, void *dst,
                                            stoker_video_result *out_result, stoker_error *err);
 
-/** A list of frames to decode as uint8 T,H,W,C. */
+/** A list of frames to decode as uint8 T,H,W,C: `indices`, `seconds`, `plan`, or none of them for all frames. */
 typedef struct stoker_frame_list {
-    const uint64_t *indices; /**< presented frame indices in any order, repeats allowed; NULL means all frames */
-    size_t count;            /**< length of `indices`; ignored if that is NULL */
-    uint32_t width, height;  /**< output size; 0 keeps the size of the file after rotation */
+    const uint64_t *indices; /**< presented frame indices in any order, repeats allowed */
+    size_t count;            /**< length of `indices` or `seconds`; ignored if both are NULL */
+    uint32_t width, height;  /**< output size; 0 keeps the size of the file after rotation (and with square pixels) */
+    const double *seconds;   /**< instead: the frames that are shown at these times in any order, repeats allowed. The
+                                  first presented frame is shown from second 0 on, each until the next one is, the last
+                                  for as long as the file says */
+    const stoker_plan *plan; /**< instead: the frames that a plan keeps, in its order, by that plan */
+    stoker_picture_options picture;
 } stoker_frame_list;
 
 /** Receives one decoded frame: `rgb` holds height*width*3 bytes and is borrowed for the call.
@@ -202,11 +215,22 @@ typedef stoker_status (*stoker_frame_fn)(void *user, size_t position, const uint
  *
  * Owns:    all arguments are borrowed.
  * Threads: any; `frame_fn` is called on the calling thread.
- * Errors:  as stoker_video_read(); INVALID_ARGUMENT for an index past the last frame, naming both figures; or what
- *          `frame_fn` returned.
+ * Errors:  as stoker_video_read(); INVALID_ARGUMENT for an index past the last frame or a time outside of the clip,
+ *          naming both figures; MISMATCH (the plan is one of another file); or what `frame_fn` returned.
  */
 STOKER_API stoker_status stoker_frames_read(const char *path, const stoker_frame_list *list, stoker_frame_fn frame_fn,
                                             void *user, stoker_error *err);
+
+/** The plan by which stoker_frames_read() would decode a list if the file is whole. Nothing is decoded: should damage be
+ * met, the frames are read in order instead.
+ *
+ * Owns:    `path` and `list` are borrowed; on success *out_plan is the caller's, who closes it. The sizes of the list mean
+ *          nothing here.
+ * Threads: any.
+ * Errors:  as stoker_frames_read(); INVALID_ARGUMENT for a list with a plan.
+ */
+STOKER_API stoker_status stoker_frames_plan(const char *path, const stoker_frame_list *list, stoker_plan **out_plan,
+                                            stoker_error *err);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include <stoker/loader.h>
 #include <stoker/media.h>
 #include <stoker/pack.h>
+#include <stoker/plan.h>
 #include <stoker/quarantine.h>
 #include <stoker/service.h>
 #include <stoker/shard.h>

@@ -173,7 +173,7 @@ int cmd_decode(int argc, char **argv)
     if (count != 1) return cli_usage_error(&usage, "%d files are given, expected one", count);
     if (!frames || !output) return cli_usage_error(&usage, "%s is not given", frames ? "--output" : "--frames");
 
-    stoker_frame_list list = {NULL, 0, 0, 0};
+    stoker_frame_list list = {.count = 0};
     uint64_t *indices = NULL;
     if (!read_frames(frames, &indices, &list.count))
         return cli_usage_error(&usage, "--frames is '%s', expected numbers such as 0,5,9, or 'all'", frames);

@@ -58,7 +58,7 @@ static uint8_t *decode(struct stk_decoder *decoder, const char *name, const stru
     assert_non_null(block);
     memset(block, 0xa5, form->sample_bytes + 2 * CANARY);
     memset(expected, 0xa5, CANARY);
-    assert_int_equal(stk_decoder_video(decoder, &file, form, known, block + CANARY, result, &err), STOKER_OK);
+    assert_int_equal(stk_decoder_video(decoder, &file, form, 0, known, block + CANARY, result, &err), STOKER_OK);
     assert_memory_equal(block, expected, CANARY);
     assert_memory_equal(block + CANARY + form->sample_bytes, expected, CANARY);
     memmove(block, block + CANARY, form->sample_bytes);
@@ -70,17 +70,26 @@ static void test_every_plan_gives_the_same_bytes(void **state)
 {
     (void)state;
     const uint32_t counts[] = {1, 2, 3, 8, 100};
-    struct stk_decoder *decoder = make_decoder(), *again = make_decoder(), *in_order = make_decoder();
+    struct stk_decoder *decoder = make_decoder(), *again = make_decoder(), *in_order = make_decoder(),
+                       *always = make_decoder(), *once = make_decoder();
+    stk_decoder_set_choice(always, STK_PLAN_JUMP_ALWAYS);
+    stk_decoder_set_choice(once, STK_PLAN_JUMP_ONCE);
     stk_decoder_set_keep_bytes(again, 0);
-    stk_decoder_set_in_order(in_order, 1);
+    stk_decoder_set_choice(in_order, STK_PLAN_IN_ORDER);
     for (size_t i = 0; i < GOOD_CLIPS; i++)
         for (size_t j = 0; j < sizeof counts / sizeof counts[0]; j++) {
             struct stk_form form = form_of(counts[j], 48, 36, STOKER_DTYPE_UINT8);
             uint8_t *planned = decode(decoder, good_clips[i], &form, NULL, NULL);
             uint8_t *reread = decode(again, good_clips[i], &form, NULL, NULL);
             uint8_t *counted = decode(in_order, good_clips[i], &form, NULL, NULL);
+            uint8_t *jumped = decode(always, good_clips[i], &form, NULL, NULL);
+            uint8_t *joined = decode(once, good_clips[i], &form, NULL, NULL);
             assert_memory_equal(planned, reread, form.sample_bytes);
             assert_memory_equal(planned, counted, form.sample_bytes);
+            assert_memory_equal(planned, jumped, form.sample_bytes);
+            assert_memory_equal(planned, joined, form.sample_bytes);
+            free(jumped);
+            free(joined);
             free(planned);
             free(reread);
             free(counted);
@@ -88,6 +97,8 @@ static void test_every_plan_gives_the_same_bytes(void **state)
     stk_decoder_destroy(decoder);
     stk_decoder_destroy(again);
     stk_decoder_destroy(in_order);
+    stk_decoder_destroy(always);
+    stk_decoder_destroy(once);
     stk_decoder_destroy(NULL);
 }
 
@@ -119,8 +130,8 @@ static void test_short_clip_repeats_its_last_frame_or_fails(void **state)
     form.short_clip = STOKER_SHORT_ERROR;
     struct stk_file file = open_clip("gif_delays.gif");
     stoker_error err;
-    assert_int_equal(stk_decoder_video(decoder, &file, &form, NULL, sample, NULL, &err), STOKER_ERR_CORRUPT);
-    assert_non_null(strstr(err.message, "8 frames, 11 are wanted"));
+    assert_int_equal(stk_decoder_video(decoder, &file, &form, 0, NULL, sample, NULL, &err), STOKER_ERR_CORRUPT);
+    assert_non_null(strstr(err.message, "8 frames, which gives 8; 11 are wanted"));
     stk_file_close(&file);
     free(sample);
     stk_decoder_destroy(decoder);
@@ -199,7 +210,7 @@ static void test_frames_after_a_lost_one_keep_their_numbers(void **state)
 
     struct stk_decoder *decoder = make_decoder();
     struct sums all = {{0}, 0};
-    stoker_frame_list list = {NULL, 0, 64, 64};
+    stoker_frame_list list = {.width = 64, .height = 64};
     stoker_error err = {0};
     assert_int_equal(stk_file_open(path, &file, &err), STOKER_OK);
     uint64_t frames = 0;
@@ -240,11 +251,11 @@ static void test_damage_follows_the_policy_and_is_remembered(void **state)
     stoker_error err;
     uint64_t known = 0;
     assert_int_equal(stk_file_open(path, &file, &err), STOKER_OK);
-    assert_int_equal(stk_decoder_video(decoder, &file, &form, &known, first, &result, &err), STOKER_OK);
+    assert_int_equal(stk_decoder_video(decoder, &file, &form, 0, &known, first, &result, &err), STOKER_OK);
     assert_int_equal(result.frames_promised, 75);
     assert_in_range(result.frames_presented, 38, 74);
     assert_int_equal(known, result.frames_presented);
-    assert_int_equal(stk_decoder_video(fresh, &file, &form, &known, second, &quick, &err), STOKER_OK);
+    assert_int_equal(stk_decoder_video(fresh, &file, &form, 0, &known, second, &quick, &err), STOKER_OK);
     assert_memory_equal(first, second, form.sample_bytes);
     assert_true(quick.packets_decoded < result.packets_decoded);
 
@@ -252,7 +263,7 @@ static void test_damage_follows_the_policy_and_is_remembered(void **state)
     assert_int_equal(stk_decoder_count(decoder, &file, &counted, &err), STOKER_OK);
     assert_int_equal(counted, result.frames_presented);
     form.damaged_max = 0;
-    assert_int_equal(stk_decoder_video(decoder, &file, &form, NULL, first, &result, &err), STOKER_ERR_CORRUPT);
+    assert_int_equal(stk_decoder_video(decoder, &file, &form, 0, NULL, first, &result, &err), STOKER_ERR_CORRUPT);
     assert_non_null(strstr(err.message, "of 75 frames can be decoded"));
     stk_file_close(&file);
     assert_int_equal(unlink(path), 0);

@@ -191,20 +191,6 @@ static int32_t rotation_of(const AVStream *stream)
     return ((quarters % 4 + 4) % 4) * 90;
 }
 
-/* Measured on 184 clips, one core with AVX2; constants, because a plan may not depend on what was learned (rule C1). */
-static void set_costs(struct stk_av_facts *facts, enum AVCodecID codec)
-{
-    facts->skips = codec == AV_CODEC_ID_H264 || codec == AV_CODEC_ID_HEVC || codec == AV_CODEC_ID_MPEG4 ||
-                   codec == AV_CODEC_ID_MPEG2VIDEO || codec == AV_CODEC_ID_MPEG1VIDEO;
-    switch (codec) {
-    case AV_CODEC_ID_HEVC: facts->ns_per_pixel = 1.24, facts->ns_per_byte = 151; break;
-    case AV_CODEC_ID_VP9: facts->ns_per_pixel = 0.90, facts->ns_per_byte = 119; break;
-    case AV_CODEC_ID_AV1: facts->ns_per_pixel = 0.53, facts->ns_per_byte = 91; break;
-    case AV_CODEC_ID_MPEG4: facts->ns_per_pixel = 0.46, facts->ns_per_byte = 16; break;
-    default: facts->ns_per_pixel = 0.95, facts->ns_per_byte = 92; break;
-    }
-}
-
 static void set_facts(struct stk_av *av)
 {
     const AVCodecParameters *codec = av->stream->codecpar;
@@ -216,7 +202,9 @@ static void set_facts(struct stk_av *av)
     facts->time_base = av_q2d(av->stream->time_base);
     AVRational rate = av->stream->avg_frame_rate.num > 0 ? av->stream->avg_frame_rate : av->stream->r_frame_rate;
     facts->frame_rate = rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
-    set_costs(facts, codec->codec_id);
+    facts->skips = codec->codec_id == AV_CODEC_ID_H264 || codec->codec_id == AV_CODEC_ID_HEVC ||
+                   codec->codec_id == AV_CODEC_ID_MPEG4 || codec->codec_id == AV_CODEC_ID_MPEG2VIDEO ||
+                   codec->codec_id == AV_CODEC_ID_MPEG1VIDEO;
 }
 
 stoker_status stk_av_open_type(const struct stk_file *file, enum AVMediaType type, struct stk_av **out_av,

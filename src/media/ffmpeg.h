@@ -31,12 +31,11 @@ struct stk_av;
 
 struct stk_av_facts {
     char codec[STOKER_CODEC_NAME_BYTES];
-    uint32_t width, height;           /* before rotation */
-    int32_t rotation;                 /* clockwise degrees to apply: 0, 90, 180, 270 */
-    double time_base;                 /* seconds per unit of a packet's times */
-    double frame_rate;                /* frames per second as the container claims it; 0 if unknown */
-    bool skips;                       /* the decoder can leave out frames that nothing refers to */
-    double ns_per_pixel, ns_per_byte; /* prior cost of decoding */
+    uint32_t width, height; /* before rotation */
+    int32_t rotation;       /* clockwise degrees to apply: 0, 90, 180, 270 */
+    double time_base;       /* seconds per unit of a packet's times */
+    double frame_rate;      /* frames per second as the container claims it; 0 if unknown */
+    bool skips;             /* the decoder can leave out frames that nothing refers to */
 };
 
 /* Borrows `file` until stk_av_close(). NOT_FOUND "no video stream"; CORRUPT, IO, NO_MEMORY. */
@@ -51,6 +50,25 @@ const struct stk_packet_table *stk_av_table(const struct stk_av *av);
 /* Seconds from the first presented frame to the end of the last. */
 double stk_av_duration(const struct stk_av *av);
 
+/* Frames a second of the scanned stream as a fraction of numbers below 2^31: what the container claims if the packets
+ * agree with it to a hundredth, else what they say. *out_num is 0 if neither says anything. */
+void stk_av_rate(const struct stk_av *av, uint64_t *out_num, uint64_t *out_den);
+
+/* What pictures are like, which many containers do not tell. */
+struct stk_av_look {
+    char pixel_format[32];     /* FFmpeg's name; empty if unknown */
+    char matrix[16], range[8]; /* FFmpeg's name of the matrix; "full" or "limited"; empty if untagged */
+    uint32_t bit_depth;        /* of a channel; 0 if unknown */
+    uint32_t sar_num, sar_den; /* shape of a pixel, width : height; 0 : 1 if unknown */
+    bool interlaced, alpha;
+};
+
+/* Decodes the first frame of a scanned stream to see. If there is none, what the container tells. */
+stoker_status stk_av_look(struct stk_av *av, struct stk_av_look *out_look, stoker_error *err);
+
+/* Before the first restart: decode alpha too where that needs another decoder (VP8 and VP9). */
+void stk_av_want_alpha(struct stk_av *av);
+
 /* Makes the decoder ready for a key frame: opens it, or flushes what it holds. `careful`: damage may be met, and what
  * the decoder cannot fill must not depend on what was decoded before. UNSUPPORTED (no decoder), NO_MEMORY. */
 stoker_status stk_av_restart(struct stk_av *av, bool careful, stoker_error *err);
@@ -62,7 +80,8 @@ stoker_status stk_av_drain(struct stk_av *av, stoker_error *err);
 struct stk_av_frame {
     int64_t pts; /* STK_TIME_NONE if unknown */
     uint32_t width, height;
-    bool damaged; /* the decoder says that it had to guess */
+    uint32_t sar_num, sar_den; /* shape of a pixel; 0 : 1 if unknown */
+    bool damaged;              /* the decoder says that it had to guess */
 };
 
 /* The next frame; it stays current until the next call. STOKER_AGAIN: send more. STOKER_END: drained. */
@@ -92,7 +111,8 @@ stoker_status stk_scaler_create(struct stk_scaler **out_scaler, stoker_error *er
 void stk_scaler_destroy(struct stk_scaler *scaler); /* NULL allowed */
 /* `direct` (NULL allowed): planes of the kept size without gaps between lines, whose width is a multiple of
  * STK_RESAMPLE_ALIGNMENT; where it can, the scaler writes there, and *out_scaled says so. */
-stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
-                             uint8_t *const direct[3], struct stk_scaled *out_scaled, stoker_error *err);
+stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const stoker_picture_options *picture,
+                             const struct stk_scaling *scaling, uint8_t *const direct[3], struct stk_scaled *out_scaled,
+                             stoker_error *err);
 
 #endif

@@ -45,7 +45,10 @@ static int get_clear_buffer(AVCodecContext *decoder, AVFrame *frame, int flags)
 static stoker_status open_decoder(struct stk_av *av, stoker_error *err)
 {
     const AVCodecParameters *parameters = av->stream->codecpar;
-    const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
+    const AVCodec *codec = NULL;
+    if (av->want_alpha && stk_av_has_alpha_layer(av))
+        codec = avcodec_find_decoder_by_name(parameters->codec_id == AV_CODEC_ID_VP8 ? "libvpx" : "libvpx-vp9");
+    if (!codec) codec = avcodec_find_decoder(parameters->codec_id);
     if (!codec) return stk_fail(err, STOKER_ERR_UNSUPPORTED, "no decoder for codec '%s'", av->facts.codec);
     if (!av->frame) av->frame = av_frame_alloc();
     AVCodecContext *decoder = avcodec_alloc_context3(codec);
@@ -138,6 +141,9 @@ stoker_status stk_av_receive(struct stk_av *av, struct stk_av_frame *out_frame, 
     out_frame->pts = frame->pts;
     out_frame->width = (uint32_t)frame->width;
     out_frame->height = (uint32_t)frame->height;
+    const AVRational sar = av_guess_sample_aspect_ratio(av->format, av->stream, av->frame);
+    out_frame->sar_num = sar.num > 0 && sar.den > 0 ? (uint32_t)sar.num : 0;
+    out_frame->sar_den = out_frame->sar_num ? (uint32_t)sar.den : 1;
     out_frame->damaged = frame->decode_error_flags != 0 || (frame->flags & AV_FRAME_FLAG_CORRUPT);
     return STOKER_OK;
 }

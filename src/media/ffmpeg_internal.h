@@ -41,6 +41,7 @@ struct stk_av {
 
     AVCodecContext *decoder;
     AVFrame *frame;
+    bool want_alpha;
     bool fed;     /* something was sent since the last flush */
     bool careful; /* the decoder gets cleared frames */
     uint64_t faults;
@@ -60,6 +61,9 @@ stoker_status stk_av_open_type(const struct stk_file *file, enum AVMediaType typ
 /* The next packet of our stream that holds data, in av->packet; the caller has entered the log. *reads counts what was
  * read, for its limit. STOKER_END at the end of what can be read. */
 stoker_status stk_av_read(struct stk_av *av, uint64_t *reads, stoker_error *err);
+
+/* Does the stream carry alpha beside its pictures (VP8 and VP9 in Matroska)? */
+bool stk_av_has_alpha_layer(const struct stk_av *av);
 
 /* The packet of the table at `index`; owned by `av` until the next call. */
 stoker_status stk_av_fetch(struct stk_av *av, uint32_t index, AVPacket **out_packet, stoker_error *err);

@@ -2,7 +2,8 @@
  *
  * Scaling: a rectangle of the current frame, at a given size, as planar RGB.
  *
- * Matrix and range come from the frame, each time; an untagged frame is BT.601 limited, as in the ffmpeg program.
+ * Matrix and range come from the frame, each time; an untagged frame is BT.601 limited, as in the ffmpeg program,
+ * unless the options say another matrix. Alpha is dropped, or composited at the size of the frame before scaling.
  * 8-bit planar YUV goes through resample.h, anything else through swscale, as the frame's format and the sizes alone
  * decide, so that the same picture always comes out the same. swscale is asked for planar output: it then uses full
  * chroma resolution and rounding by itself, and is faster.
@@ -33,6 +34,13 @@ struct converter_key {
     struct stk_scaling scaling;
 };
 
+/* What makes a frame with alpha one without: swscale converts it to planes, the rest is ours. */
+struct flattener {
+    struct SwsContext *context;
+    int width, height, format, matrix, full_range; /* that the context is for */
+    AVFrame *layers, *flat;                        /* G, B, R, A; G, B, R */
+};
+
 struct converter {
     struct stk_resample *resample; /* or */
     struct SwsContext *context;
@@ -43,6 +51,7 @@ struct converter {
 struct stk_scaler {
     struct converter converters[CONVERTERS];
     uint64_t clock;
+    struct flattener flattener;
     uint8_t *pixels; /* three planes */
     size_t pixels_size;
 };
@@ -66,6 +75,9 @@ void stk_scaler_destroy(struct stk_scaler *scaler)
 {
     if (!scaler) return;
     for (size_t i = 0; i < CONVERTERS; i++) drop(&scaler->converters[i]);
+    sws_freeContext(scaler->flattener.context);
+    av_frame_free(&scaler->flattener.layers);
+    av_frame_free(&scaler->flattener.flat);
     av_free(scaler->pixels);
     free(scaler);
 }
@@ -83,6 +95,14 @@ static bool is_full_range(const AVFrame *frame)
     case AV_PIX_FMT_YUVJ411P: return true;
     default: return frame->color_range == AVCOL_RANGE_JPEG;
     }
+}
+
+/* The matrix of a frame that may not name its own. */
+static int matrix_of(const AVFrame *frame, stoker_untagged untagged)
+{
+    if (frame->colorspace != AVCOL_SPC_UNSPECIFIED || untagged == STOKER_UNTAGGED_BT601) return (int)frame->colorspace;
+    bool large = frame->width >= 1280 || frame->height > 576;
+    return untagged == STOKER_UNTAGGED_BT709 || large ? AVCOL_SPC_BT709 : AVCOL_SPC_UNSPECIFIED;
 }
 
 /* Luma weights of red and blue. False: leave the frame to swscale. */
@@ -116,6 +136,14 @@ static bool is_planar_yuv8(int format, uint32_t *shift_x, uint32_t *shift_y)
 /* ---------------------------------------------------------------------------------------------------------- converters
  */
 
+static void set_colours(struct SwsContext *context, int matrix, int full_range)
+{
+    /* The result says whether the formats have a matrix at all; RGB input has none. */
+    (void)sws_setColorspaceDetails(context,
+                                   sws_getCoefficients(matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : matrix),
+                                   full_range, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
+}
+
 static struct SwsContext *build_context(const struct converter_key *key, bool same_size)
 {
     struct SwsContext *context = sws_alloc_context();
@@ -131,10 +159,7 @@ static struct SwsContext *build_context(const struct converter_key *key, bool sa
         sws_freeContext(context);
         return NULL;
     }
-    /* The result says whether the formats have a matrix at all; RGB input has none. */
-    int matrix = key->matrix == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : key->matrix;
-    (void)sws_setColorspaceDetails(context, sws_getCoefficients(matrix), key->full_range,
-                                   sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
+    set_colours(context, key->matrix, key->full_range);
     return context;
 }
 
@@ -161,14 +186,14 @@ static stoker_status build(struct converter *converter, const struct converter_k
                     av->log.text[0] ? av->log.text : "no reason given");
 }
 
-static stoker_status find_converter(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
+static stoker_status find_converter(struct stk_scaler *scaler, struct stk_av *av, const AVFrame *frame,
+                                    stoker_untagged untagged, const struct stk_scaling *scaling,
                                     struct converter **out_converter, stoker_error *err)
 {
-    const AVFrame *frame = av->frame;
     struct converter_key key;
     memset(&key, 0, sizeof key);
     key.from_width = frame->width, key.from_height = frame->height, key.from_format = frame->format;
-    key.matrix = (int)frame->colorspace;
+    key.matrix = matrix_of(frame, untagged);
     key.full_range = is_full_range(frame);
     key.scaling = *scaling;
 
@@ -190,6 +215,77 @@ static stoker_status find_converter(struct stk_scaler *scaler, struct stk_av *av
     return STOKER_OK;
 }
 
+/* --------------------------------------------------------------------------------------------------------------- alpha
+ */
+
+static bool has_alpha(const AVFrame *frame)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    return format && (format->flags & AV_PIX_FMT_FLAG_ALPHA);
+}
+
+static AVFrame *new_picture(int width, int height, enum AVPixelFormat format)
+{
+    AVFrame *frame = av_frame_alloc();
+    if (!frame) return NULL;
+    frame->width = width, frame->height = height, frame->format = format;
+    if (av_frame_get_buffer(frame, (int)LINE_ALIGNMENT) < 0) av_frame_free(&frame);
+    return frame;
+}
+
+static stoker_status prepare_flattener(struct flattener *f, struct stk_av *av, int matrix, stoker_error *err)
+{
+    const AVFrame *frame = av->frame;
+    int full_range = is_full_range(frame);
+    if (f->context && f->width == frame->width && f->height == frame->height && f->format == frame->format &&
+        f->matrix == matrix && f->full_range == full_range)
+        return STOKER_OK;
+    sws_freeContext(f->context);
+    av_frame_free(&f->layers);
+    av_frame_free(&f->flat);
+    f->width = frame->width, f->height = frame->height, f->format = frame->format;
+    f->matrix = matrix, f->full_range = full_range;
+    f->context = sws_getContext(frame->width, frame->height, frame->format, frame->width, frame->height,
+                                AV_PIX_FMT_GBRAP, SCALE_FLAGS | SWS_BICUBIC, NULL, NULL, NULL);
+    f->layers = new_picture(frame->width, frame->height, AV_PIX_FMT_GBRAP);
+    f->flat = new_picture(frame->width, frame->height, AV_PIX_FMT_GBRP);
+    if (!f->layers || !f->flat)
+        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a frame of %dx%d", frame->width, frame->height);
+    const char *name = av_get_pix_fmt_name(frame->format);
+    if (!f->context)
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "cannot take the alpha of %s pixels", name ? name : "unknown");
+    set_colours(f->context, matrix, full_range);
+    return STOKER_OK;
+}
+
+/* (colour * alpha + background * (255 - alpha)) / 255, to the nearest. */
+static void composite_line(const uint8_t *colour, const uint8_t *alpha, uint8_t background, uint8_t *out, int width)
+{
+    for (int x = 0; x < width; x++) {
+        uint32_t sum = (uint32_t)colour[x] * alpha[x] + (uint32_t)background * (255u - alpha[x]) + 128u;
+        out[x] = (uint8_t)((sum + (sum >> 8)) >> 8);
+    }
+}
+
+/* The current frame without alpha, in planes G, B, R. */
+static stoker_status flatten(struct flattener *f, struct stk_av *av, const stoker_picture_options *picture,
+                             const AVFrame **out_frame, stoker_error *err)
+{
+    const AVFrame *frame = av->frame;
+    const uint8_t background[3] = {picture->background[1], picture->background[2], picture->background[0]};
+    STK_TRY(prepare_flattener(f, av, matrix_of(frame, picture->untagged), err));
+    int rows = sws_scale(f->context, (const uint8_t *const *)frame->data, frame->linesize, 0, frame->height,
+                         f->layers->data, f->layers->linesize);
+    if (rows < 0) return stk_av_fail(av, rows, STOKER_ERR_CORRUPT, "cannot take the alpha", err);
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < frame->height; y++)
+            composite_line(f->layers->data[c] + (ptrdiff_t)y * f->layers->linesize[c],
+                           f->layers->data[3] + (ptrdiff_t)y * f->layers->linesize[3], background[c],
+                           f->flat->data[c] + (ptrdiff_t)y * f->flat->linesize[c], frame->width);
+    *out_frame = f->flat;
+    return STOKER_OK;
+}
+
 /* ----------------------------------------------------------------------------------------------------------------- run
  */
 
@@ -205,8 +301,8 @@ static stoker_status make_room(struct stk_scaler *scaler, size_t size, stoker_er
 }
 
 /* swscale makes the whole picture, of which a part is handed out. */
-static stoker_status run_context(struct stk_scaler *scaler, struct stk_av *av, const struct converter *converter,
-                                 struct stk_scaled *out, stoker_error *err)
+static stoker_status run_context(struct stk_scaler *scaler, struct stk_av *av, const AVFrame *frame,
+                                 const struct converter *converter, struct stk_scaled *out, stoker_error *err)
 {
     const struct stk_scaling *scaling = &converter->key.scaling;
     size_t stride = stk_align_up(scaling->width, LINE_ALIGNMENT), plane, bytes;
@@ -214,7 +310,6 @@ static stoker_status run_context(struct stk_scaler *scaler, struct stk_av *av, c
         !stk_add_size(bytes, LINE_ALIGNMENT, &bytes))
         return stk_fail(err, STOKER_ERR_LIMIT, "a picture of %ux%u is too large", scaling->width, scaling->height);
     STK_TRY(make_room(scaler, bytes, err));
-    const AVFrame *frame = av->frame;
     uint8_t *rgb[3] = {scaler->pixels, scaler->pixels + plane, scaler->pixels + 2 * plane};
     uint8_t *const planes[4] = {rgb[1], rgb[2], rgb[0], NULL}; /* G, B, R */
     const int strides[4] = {(int)stride, (int)stride, (int)stride, 0};
@@ -242,18 +337,23 @@ static stoker_status run_resample(struct stk_scaler *scaler, const AVFrame *fram
     return STOKER_OK;
 }
 
-stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const struct stk_scaling *scaling,
-                             uint8_t *const direct[3], struct stk_scaled *out_scaled, stoker_error *err)
+stoker_status stk_scaler_run(struct stk_scaler *scaler, struct stk_av *av, const stoker_picture_options *picture,
+                             const struct stk_scaling *scaling, uint8_t *const direct[3], struct stk_scaled *out_scaled,
+                             stoker_error *err)
 {
     STK_ASSERT(scaling->width > 0 && scaling->width < INT_MAX / 2);
     STK_ASSERT(scaling->height > 0 && scaling->height < INT_MAX / 2);
     STK_ASSERT(!direct || scaling->keep.width % STK_RESAMPLE_ALIGNMENT == 0);
     struct converter *converter = NULL;
+    const AVFrame *frame = av->frame;
     stk_av_log_enter(&av->log);
-    stoker_status status = find_converter(scaler, av, scaling, &converter, err);
+    stoker_status status = STOKER_OK;
+    if (picture->alpha == STOKER_ALPHA_COMPOSITE && has_alpha(frame))
+        status = flatten(&scaler->flattener, av, picture, &frame, err);
+    if (status == STOKER_OK) status = find_converter(scaler, av, frame, picture->untagged, scaling, &converter, err);
     if (status == STOKER_OK)
-        status = converter->resample ? run_resample(scaler, av->frame, converter, direct, out_scaled, err)
-                                     : run_context(scaler, av, converter, out_scaled, err);
+        status = converter->resample ? run_resample(scaler, frame, converter, direct, out_scaled, err)
+                                     : run_context(scaler, av, frame, converter, out_scaled, err);
     stk_av_log_leave();
     return status;
 }

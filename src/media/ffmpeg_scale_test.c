@@ -33,12 +33,13 @@ static void check_clip(const char *name)
         assert_int_equal(stk_av_drain(av, &err), STOKER_OK);
         assert_int_equal(stk_av_receive(av, &frame, &err), STOKER_OK);
     }
+    static const stoker_picture_options usual = {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}};
     double means[3] = {0, 0, 0};
     for (uint32_t size = 0; size < 12; size++) {
         uint32_t width = size ? 40 + size * 13 : frame.width, height = size ? 33 + size * 7 : frame.height;
         const struct stk_scaling scaling = {width, height, {0, 0, width, height}};
         struct stk_scaled scaled;
-        assert_int_equal(stk_scaler_run(scaler, av, &scaling, NULL, &scaled, &err), STOKER_OK);
+        assert_int_equal(stk_scaler_run(scaler, av, &usual, &scaling, NULL, &scaled, &err), STOKER_OK);
         for (int c = 0; c < 3; c++) {
             double mean = mean_of(&scaled, c, width, height);
             if (size == 0) means[c] = mean;
@@ -49,7 +50,7 @@ static void check_clip(const char *name)
         assert_non_null(line);
         memcpy(line, scaled.planes[1] + 9 * scaled.stride + 11, 20);
         const struct stk_scaling part = {width, height, {11, 9, 20, 5}};
-        assert_int_equal(stk_scaler_run(scaler, av, &part, NULL, &scaled, &err), STOKER_OK);
+        assert_int_equal(stk_scaler_run(scaler, av, &usual, &part, NULL, &scaled, &err), STOKER_OK);
         assert_memory_equal(scaled.planes[1], line, 20);
         free(line);
     }

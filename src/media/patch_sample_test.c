@@ -109,7 +109,7 @@ static void expect_frame(const struct made *made, const stoker_patch_rule *rule,
     struct grabbed grabbed = {0};
     struct stk_filter_room room = {0};
     struct stk_filtered scaled;
-    const stoker_frame_list list = {&index, 1, 0, 0};
+    const stoker_frame_list list = {.indices = &index, .count = 1};
     assert_int_equal(stoker_frames_read(clip_path(name), &list, grab, &grabbed, NULL), STOKER_OK);
     const struct stk_filter_spec filter = {grabbed.width,
                                            grabbed.height,

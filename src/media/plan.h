@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which packets to decode for which frames: pure functions over a packet table.
+ * Packet tables: what a scan of a file knows, and which of its packets are presented frames. Pure functions.
  *
  * A file is a list of packets in decode order. The *presented* frames are those of the packets that no edit list hides,
  * in the order of their presentation times. If those times name each frame once ("by time"), a decode may jump from key
  * frame to key frame and skip what nothing refers to; otherwise everything is decoded from the start and frames are
  * counted.
  *
- * The plan depends on the table, the wanted frames and constants only, never on learned costs (rule C1), and every plan
- * of an undamaged file gives the same pixels.
+ * Which packets are decoded for which frames is said by plans over a table (decode_plan.h).
  */
 #ifndef STK_MEDIA_PLAN_H
 #define STK_MEDIA_PLAN_H
@@ -56,26 +55,5 @@ uint32_t stk_plan_delay(const struct stk_packet_table *table);
 
 /* Ordinal of the frame with this time, or SIZE_MAX. */
 size_t stk_plan_find(const struct stk_packet_table *table, int64_t pts);
-
-/* The i-th of `wanted` frames of a clip of n, uniformly: rint(i*(n-1)/(wanted-1)) with ties to even, in integers. A
- * clip with fewer frames than wanted gives each once, then its last. n, wanted >= 1. */
-uint64_t stk_plan_uniform(uint64_t n, uint32_t wanted, uint32_t i);
-
-/* Decode packets [first, end) after a flush. */
-struct stk_segment {
-    uint32_t first, end;
-};
-
-/* What a plan may assume of the codec. */
-struct stk_plan_costs {
-    double ns_per_pixel, ns_per_byte; /* priors */
-    double pixels;                    /* of one frame */
-};
-
-/* Segments for the frames `ordinals` (ascending, no repeats, all below shown_count), by time. `segments` and `needed`
- * have room for `ordinal_count` and table->count entries; needed[packet] becomes 1 for packets whose frame is wanted.
- * Returns the segments. */
-size_t stk_plan_segments(const struct stk_packet_table *table, const struct stk_plan_costs *costs,
-                         const uint64_t *ordinals, size_t ordinal_count, struct stk_segment *segments, uint8_t *needed);
 
 #endif

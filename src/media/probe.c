@@ -12,11 +12,13 @@
 #include "media/ffmpeg.h"
 #include "store/file.h"
 
+/* The first frame is decoded from memory if the file is small: reading on is cheaper than reading again. */
+#define LOOK_KEEP_BYTES ((uint64_t)8 << 20)
+
 static void fill_info(stoker_media_info *info, const struct stk_av *av, const struct stk_file *file)
 {
     const struct stk_av_facts *facts = stk_av_facts(av);
     bool turned = facts->rotation == 90 || facts->rotation == 270;
-    memset(info, 0, sizeof *info);
     memcpy(info->codec, facts->codec, sizeof info->codec);
     info->width = turned ? facts->height : facts->width;
     info->height = turned ? facts->width : facts->height;
@@ -27,12 +29,28 @@ static void fill_info(stoker_media_info *info, const struct stk_av *av, const st
     info->mtime_ns = file->mtime_ns;
 }
 
+static void fill_look(stoker_media_info *info, const struct stk_av_look *look)
+{
+    info->sar_num = look->sar_num;
+    info->sar_den = look->sar_den;
+    memcpy(info->pixel_format, look->pixel_format, sizeof info->pixel_format);
+    info->bit_depth = look->bit_depth;
+    memcpy(info->matrix, look->matrix, sizeof info->matrix);
+    memcpy(info->range, look->range, sizeof info->range);
+    info->interlaced = look->interlaced;
+    info->alpha = look->alpha;
+}
+
 static stoker_status read_info(const struct stk_file *file, stoker_media_info *out_info, stoker_error *err)
 {
     struct stk_av *av = NULL;
     STK_TRY(stk_av_open(file, &av, err));
-    stoker_status status = stk_av_scan(av, 0, err);
+    struct stk_av_look look;
+    stoker_status status = stk_av_scan(av, LOOK_KEEP_BYTES, err);
+    if (status == STOKER_OK) status = stk_av_look(av, &look, err);
     if (status == STOKER_OK) {
+        memset(out_info, 0, sizeof *out_info);
+        fill_look(out_info, &look);
         fill_info(out_info, av, file);
         if (out_info->width == 0 || out_info->height == 0)
             status = stk_fail(err, STOKER_ERR_CORRUPT, "the video stream does not say how large its pictures are");
@@ -86,7 +104,7 @@ stoker_status stoker_video_read(const char *path, const stoker_video_spec *spec,
     STK_TRY(stk_form_init(&form, spec, err));
     STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = stk_decoder_create(&decoder, err);
-    if (status == STOKER_OK) status = stk_decoder_video(decoder, &file, &form, NULL, dst, out_result, err);
+    if (status == STOKER_OK) status = stk_decoder_video(decoder, &file, &form, 0, NULL, dst, out_result, err);
     if (status < 0) stk_error_context(err, "%s", path);
     stk_decoder_destroy(decoder);
     stk_file_close(&file);
@@ -103,6 +121,22 @@ stoker_status stoker_frames_read(const char *path, const stoker_frame_list *list
     STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = stk_decoder_create(&decoder, err);
     if (status == STOKER_OK) status = stk_decoder_frames(decoder, &file, list, frame_fn, user, err);
+    if (status < 0) stk_error_context(err, "%s", path);
+    stk_decoder_destroy(decoder);
+    stk_file_close(&file);
+    return status;
+}
+
+stoker_status stoker_frames_plan(const char *path, const stoker_frame_list *list, stoker_plan **out_plan,
+                                 stoker_error *err)
+{
+    struct stk_file file;
+    struct stk_decoder *decoder = NULL;
+    if (!path || !list || !out_plan)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path, list and out_plan must be given");
+    STK_TRY(stk_file_open(path, &file, err));
+    stoker_status status = stk_decoder_create(&decoder, err);
+    if (status == STOKER_OK) status = stk_decoder_plan(decoder, &file, list, out_plan, err);
     if (status < 0) stk_error_context(err, "%s", path);
     stk_decoder_destroy(decoder);
     stk_file_close(&file);

@@ -47,7 +47,7 @@ static void test_frames_read_obeys_its_caller(void **state)
 {
     (void)state;
     const uint64_t indices[] = {7, 0, 3}, outside[] = {0, 25};
-    stoker_frame_list list = {indices, 3, 20, 10};
+    stoker_frame_list list = {.indices = indices, .count = 3, .width = 20, .height = 10};
     stoker_error err;
     int calls = 0;
     const char *path = clip_path("rot90.mp4");

@@ -75,6 +75,24 @@ static stoker_status check_choices(const stoker_video_spec *spec, stoker_error *
     return STOKER_OK;
 }
 
+static stoker_status check_picture(const stoker_picture_options *picture, stoker_error *err)
+{
+    if ((unsigned)picture->untagged > STOKER_UNTAGGED_BY_SIZE)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "rule %d for untagged pictures is not known",
+                        (int)picture->untagged);
+    if ((unsigned)picture->alpha > STOKER_ALPHA_COMPOSITE)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "alpha rule %d is not known", (int)picture->alpha);
+    if (picture->apply_sar > 1 || picture->ignore_rotation > 1)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "apply_sar is %u, ignore_rotation %u, expected 0 or 1",
+                        picture->apply_sar, picture->ignore_rotation);
+    const uint8_t *b = picture->background;
+    if (b[3] || (picture->alpha == STOKER_ALPHA_DROP && (b[0] || b[1] || b[2])))
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                        "background is %u,%u,%u,%u, expected three numbers and a zero, and only to composite on", b[0],
+                        b[1], b[2], b[3]);
+    return STOKER_OK;
+}
+
 static stoker_status check_values(const stoker_video_spec *spec, int is_float, stoker_error *err)
 {
     for (int c = 0; c < 3; c++) {
@@ -113,6 +131,12 @@ stoker_status stk_form_init(struct stk_form *form, const stoker_video_spec *spec
     form->dtype = spec->dtype == STOKER_DTYPE_DEFAULT ? STOKER_DTYPE_UINT8 : spec->dtype;
     STK_TRY(check_values(spec, form->dtype != STOKER_DTYPE_UINT8, err));
     form->frames = spec->frames, form->width = spec->width, form->height = spec->height;
+    STK_TRY(stk_sampling_init(&form->sampling, spec, err));
+    STK_TRY(check_picture(&spec->picture, err));
+    if (spec->count_frames > 1)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "count_frames is %u, expected 0 or 1", spec->count_frames);
+    form->picture = spec->picture;
+    form->counts = spec->count_frames;
     form->layout = spec->layout, form->resize = spec->resize, form->short_clip = spec->short_clip;
     form->damaged_max = spec->damaged_max == 0 ? 0.5 : spec->damaged_max < 0 ? 0 : spec->damaged_max;
     form->value_bytes = form->dtype == STOKER_DTYPE_UINT8 ? 1 : form->dtype == STOKER_DTYPE_FLOAT32 ? 4 : 2;
@@ -134,6 +158,13 @@ static uint32_t half_even(uint32_t surplus)
 {
     uint32_t half = surplus / 2;
     return surplus % 2 && half % 2 ? half + 1 : half;
+}
+
+uint32_t stk_square_width(uint32_t width, uint32_t sar_num, uint32_t sar_den)
+{
+    if (sar_num == 0 || sar_den == 0) return width;
+    uint64_t square = ((uint64_t)width * sar_num + sar_den / 2) / sar_den;
+    return square >= 1 && square <= STK_SAMPLE_SIDE_MAX ? (uint32_t)square : width;
 }
 
 struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height,

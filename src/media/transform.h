@@ -16,6 +16,7 @@
 #include <stoker/media.h>
 
 #include "media/resample.h"
+#include "media/sampling.h"
 
 struct stk_form {
     uint32_t frames, width, height;
@@ -24,6 +25,9 @@ struct stk_form {
     stoker_resize_mode resize;
     stoker_short_clip short_clip;
     double damaged_max;
+    struct stk_sampling sampling;
+    stoker_picture_options picture;
+    bool counts; /* samples say how many of their frames are no repeats */
     size_t value_bytes, sample_bytes;
     float scale[3], offset[3];
     uint16_t table[3][256]; /* float16 and bfloat16: the result for each input value */
@@ -39,6 +43,9 @@ struct stk_fit {
 };
 struct stk_fit stk_fit_picture(stoker_resize_mode resize, uint32_t picture_width, uint32_t picture_height,
                                int32_t rotation, uint32_t width, uint32_t height);
+
+/* Width of a picture whose pixels become square; the width itself where nothing is known, or the shape is absurd. */
+uint32_t stk_square_width(uint32_t width, uint32_t sar_num, uint32_t sar_den);
 
 struct stk_planes {
     const uint8_t *rgb[3];

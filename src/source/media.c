@@ -190,7 +190,7 @@ static void release_decoder(struct media_source *media, uint64_t id, struct stk_
     free(fresh);
 }
 
-static stoker_status decode_file(struct media_source *media, const stoker_descriptor *sample, void *dst,
+static stoker_status decode_file(struct media_source *media, const stoker_descriptor *sample, uint64_t draw, void *dst,
                                  struct stk_made *out_made, stoker_error *err)
 {
     struct stk_file file;
@@ -201,7 +201,7 @@ static stoker_status decode_file(struct media_source *media, const stoker_descri
     stoker_status status = stk_files_check_facts(sample, &file, err);
     if (status == STOKER_OK) status = acquire_decoder(media, sample->id, &decoder, &known, err);
     if (status == STOKER_OK) {
-        status = stk_decoder_video(decoder, &file, &media->form, &known, dst, &result, err);
+        status = stk_decoder_video(decoder, &file, &media->form, draw, &known, dst, &result, err);
         release_decoder(media, sample->id, decoder, status == STOKER_OK ? known : 0);
     }
     stk_file_close(&file);
@@ -219,7 +219,7 @@ static stoker_status materialise_file(const struct stoker_source *source, const 
     stoker_descriptor file;
     STK_TRY(describe_file(source, sample->id, &file, err));
     /* The table is immutable; what is written behind it is guarded by the lock. */
-    return decode_file((struct media_source *)(uintptr_t)of(source), &file, dst, out_made, err);
+    return decode_file((struct media_source *)(uintptr_t)of(source), &file, sample->draw, dst, out_made, err);
 }
 
 static void close_media(struct stoker_source *source)

@@ -42,7 +42,7 @@ static stoker_status on_frame(void *user, size_t position, const uint8_t *rgb, u
 stoker_status frames_decode(const char *path, const uint64_t *indices, size_t count, struct frames *out,
                             stoker_error *err)
 {
-    const stoker_frame_list list = {indices, count, 0, 0};
+    const stoker_frame_list list = {.indices = indices, .count = count};
     memset(out, 0, sizeof *out);
     return stoker_frames_read(path, &list, on_frame, out, err);
 }
