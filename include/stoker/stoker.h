@@ -8,6 +8,7 @@
 #include <stoker/error.h>
 #include <stoker/image.h>
 #include <stoker/loader.h>
+#include <stoker/manifest.h>
 #include <stoker/media.h>
 #include <stoker/pack.h>
 #include <stoker/plan.h>

@@ -455,9 +455,11 @@ static stoker_status read_until(struct stk_av *av, uint32_t index, uint64_t *rea
     while (av->held != index) {
         stoker_status status = stk_av_read(av, reads, err);
         STK_TRY(status);
-        if (status == STOKER_END || !is_packet(av, av->next))
+        if (status == STOKER_END || !is_packet(av, av->next)) {
+            av->stale = av->adopted;
             return stk_fail(err, STOKER_ERR_CORRUPT, "packet %u of %zu reads differently the second time", av->next,
                             av->table.count);
+        }
         av->held = av->next++;
     }
     return STOKER_OK;

@@ -38,6 +38,8 @@ struct stk_av {
     struct stk_shown *shown;
     struct stk_packet_table table;
     double last_duration; /* of the last presented packet, in time units; 0 if unknown */
+    bool adopted;         /* the packets are those of an earlier scan (scan.h) */
+    bool stale;           /* and the file has others */
 
     AVCodecContext *decoder;
     AVFrame *frame;
