@@ -5,6 +5,7 @@
 #ifndef STOKER_STOKER_H
 #define STOKER_STOKER_H
 
+#include <stoker/batch.h>
 #include <stoker/error.h>
 #include <stoker/image.h>
 #include <stoker/loader.h>

@@ -116,4 +116,14 @@
 #define STK_PACK_TOKENS_MAX UINT64_C(0x7fffffff)
 #define STK_PACK_RANKS_MAX (1u << 20)
 
+/* Token-aware batches. Shares of a source are compared as products of two numbers of samples: 62 bits. */
+#define STK_BATCH_TOTAL_MAX 0x7fffffffu
+#define STK_BATCH_WINDOW_MAX (1u << 22)     /* samples of a window that nobody asked for: 100 bytes each */
+#define STK_BATCH_RANKS_MAX (1u << 16)
+#define STK_BATCH_STEP_CELLS_MAX (1u << 20) /* samples, or micro-batches, of one step of all ranks */
+#define STK_BATCH_SHAPES_MAX (1u << 16)
+#define STK_BATCH_SOURCES_MAX 1024u
+#define STK_BATCH_STRATA_MAX (1u << 20)
+#define STK_BATCH_LOAD_MAX (UINT64_C(1) << 40) /* dearer samples count as this: sums over a step fit in 64 bits */
+
 #endif

@@ -13,7 +13,11 @@
 
 /* What a generator is for. Numbers are part of what a seed means: they are never changed or used again. */
 enum stk_rng_purpose {
-    STK_RNG_CLIP = 1 /* where a random clip begins */
+    STK_RNG_CLIP = 1, /* where a random clip begins */
+    /* Of plans; the draw is of a window or a list, not of a sample. */
+    STK_RNG_BATCH_ORDER = 32,
+    STK_RNG_BATCH_SPREAD = 33,
+    STK_RNG_BATCH_STEPS = 34
 };
 
 struct stk_rng {
