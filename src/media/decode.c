@@ -118,14 +118,19 @@ static stoker_status make_in_order(struct stk_pass *pass, uint64_t *known_frames
 
 static stoker_status make_sample(struct stk_pass *pass, uint64_t *known_frames, stoker_error *err)
 {
+    const struct sample *sample = pass->user;
     uint64_t frames = *known_frames ? *known_frames : pass->table->shown_count;
-    STK_TRY(choose(pass, frames, err));
-    if (!*known_frames && stk_pass_may_jump(pass)) {
+    /* What was met before is met again, but by a random clip: it may lie elsewhere, and what was decoded before must not
+     * decide where. */
+    bool met = *known_frames && sample->form->sampling.convention != STOKER_SAMPLING_RANDOM;
+    if (!met && stk_pass_may_jump(pass)) {
         bool complete = false;
+        STK_TRY(choose(pass, pass->table->shown_count, err));
         STK_TRY(stk_pass_plan_by_time(pass, err));
         STK_TRY(stk_pass_run_by_time(pass, &complete, err));
         if (complete) return STOKER_OK;
     }
+    STK_TRY(choose(pass, frames, err));
     return make_in_order(pass, known_frames, frames, err);
 }
 

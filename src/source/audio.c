@@ -31,7 +31,7 @@
 #define WINDOW_WORDS 3u
 #define WINDOW_BYTES (WINDOW_WORDS * 8u)
 
-static const struct stk_files_kind audio_files = {MAGIC, VERSION};
+static const struct stk_files_kind audio_files = {MAGIC, VERSION, STK_FILES_FORM_BYTES};
 
 struct audio_source {
     struct stoker_source base;

@@ -14,21 +14,22 @@
 #include "source/blob.h"
 #include "sys/shmem.h"
 
-#define COUNT_AT (STK_FILES_FORM_AT + STK_FILES_FORM_BYTES)
-#define TEXT_SIZE_AT (COUNT_AT + 8u)
-#define ENTRIES_AT (TEXT_SIZE_AT + 8u)
+#define COUNTS_BYTES 16u /* of files, and of the text */
 #define ENTRY_BYTES 24u
 #define PATH_BYTES_MAX 4095u
 
 /* --------------------------------------------------------------------------------------------------------------- check
  */
 
-static stoker_status check_entries(const uint8_t *blob, uint64_t count, const uint8_t *text, uint64_t text_size,
+static size_t count_at(const struct stk_files_kind *kind) { return STK_FILES_FORM_AT + kind->form_bytes; }
+
+static stoker_status check_entries(const uint8_t *blob, size_t entries_at, uint64_t count, uint64_t text_size,
                                    stoker_error *err)
 {
+    const uint8_t *text = blob + entries_at + (size_t)count * ENTRY_BYTES;
     uint64_t expected = 0; /* paths follow each other without gaps, so that equal lists have equal blobs */
     for (uint64_t i = 0; i < count; i++) {
-        size_t at = ENTRIES_AT + (size_t)i * ENTRY_BYTES;
+        size_t at = entries_at + (size_t)i * ENTRY_BYTES;
         uint64_t offset = stk_blob_get64(blob + at);
         if (offset != expected || offset >= text_size)
             return stk_fail(err, STOKER_ERR_CORRUPT,
@@ -52,17 +53,18 @@ stoker_status stk_files_check(const struct stk_files_kind *kind, const uint8_t *
                               struct stk_files *out_files, stoker_error *err)
 {
     STK_TRY(stk_source_check_header(blob, size, kind->magic, kind->version, err));
-    if (size < ENTRIES_AT)
-        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, expected at least %u", size, ENTRIES_AT);
-    uint64_t count = stk_blob_get64(blob + COUNT_AT), text_size = stk_blob_get64(blob + TEXT_SIZE_AT);
+    const size_t counts = count_at(kind), entries_at = counts + COUNTS_BYTES;
+    if (size < entries_at)
+        return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes, expected at least %zu", size, entries_at);
+    uint64_t count = stk_blob_get64(blob + counts), text_size = stk_blob_get64(blob + counts + 8);
     size_t table, needed;
-    if (!stk_mul_size((size_t)count, ENTRY_BYTES, &table) || !stk_add_size(table, ENTRIES_AT, &needed) ||
+    if (!stk_mul_size((size_t)count, ENTRY_BYTES, &table) || !stk_add_size(table, entries_at, &needed) ||
         !stk_add_size(needed, (size_t)text_size, &needed) || needed != size)
         return stk_fail(err, STOKER_ERR_CORRUPT,
-                        "source blob: %llu files at offset %u and %llu bytes of paths do not fill %zu bytes",
-                        (unsigned long long)count, COUNT_AT, (unsigned long long)text_size, size);
-    STK_TRY(check_entries(blob, count, blob + ENTRIES_AT + table, text_size, err));
-    *out_files = (struct stk_files){blob, count, (const char *)blob + ENTRIES_AT + table};
+                        "source blob: %llu files at offset %zu and %llu bytes of paths do not fill %zu bytes",
+                        (unsigned long long)count, counts, (unsigned long long)text_size, size);
+    STK_TRY(check_entries(blob, entries_at, count, text_size, err));
+    *out_files = (struct stk_files){blob, count, blob + entries_at, (const char *)blob + entries_at + table};
     return STOKER_OK;
 }
 
@@ -115,16 +117,16 @@ static size_t put_path(char *at, const char *path, const char *folder)
     return used + length + 1;
 }
 
-static void put_entries(uint8_t *blob, const stoker_path_list *list, const char *folder)
+static void put_entries(uint8_t *entries, const stoker_path_list *list, const char *folder)
 {
-    char *text = (char *)blob + ENTRIES_AT + list->count * ENTRY_BYTES;
+    char *text = (char *)entries + list->count * ENTRY_BYTES;
     size_t offset = 0;
     for (size_t i = 0; i < list->count; i++) {
         uint64_t size = 0;
         int64_t mtime_ns = 0;
         size_t length = put_path(text + offset, list->paths[i], folder);
         if (!stk_file_facts(text + offset, &size, &mtime_ns)) size = 0, mtime_ns = 0;
-        uint8_t *entry = blob + ENTRIES_AT + i * ENTRY_BYTES;
+        uint8_t *entry = entries + i * ENTRY_BYTES;
         stk_blob_put64(entry, offset);
         stk_blob_put64(entry + 8, size);
         stk_blob_put64(entry + 16, (uint64_t)mtime_ns);
@@ -132,23 +134,24 @@ static void put_entries(uint8_t *blob, const stoker_path_list *list, const char 
     }
 }
 
-stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t form[STK_FILES_FORM_BYTES],
-                               const stoker_path_list *list, int *out_fd, stoker_error *err)
+stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t *form, const stoker_path_list *list,
+                               int *out_fd, stoker_error *err)
 {
     char folder[PATH_BYTES_MAX + 1];
+    const size_t counts = count_at(kind), entries_at = counts + COUNTS_BYTES;
     size_t text_size = 0, table = 0, size = 0;
     STK_TRY(get_folder(folder, sizeof folder, err));
     STK_TRY(measure_paths(list, folder, &text_size, err));
-    if (!stk_mul_size(list->count, ENTRY_BYTES, &table) || !stk_add_size(table, text_size + ENTRIES_AT, &size))
+    if (!stk_mul_size(list->count, ENTRY_BYTES, &table) || !stk_add_size(table, text_size + entries_at, &size))
         return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);
     uint8_t *blob = malloc(size);
     if (!blob)
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a list of %zu paths (%zu bytes)", list->count, size);
     stk_source_put_header(blob, kind->magic, kind->version, size);
-    memcpy(blob + STK_FILES_FORM_AT, form, STK_FILES_FORM_BYTES);
-    stk_blob_put64(blob + COUNT_AT, list->count);
-    stk_blob_put64(blob + TEXT_SIZE_AT, text_size);
-    put_entries(blob, list, folder);
+    memcpy(blob + STK_FILES_FORM_AT, form, kind->form_bytes);
+    stk_blob_put64(blob + counts, list->count);
+    stk_blob_put64(blob + counts + 8, text_size);
+    put_entries(blob + entries_at, list, folder);
     stoker_status status = stk_shmem_blob_create(blob, size, out_fd, err);
     free(blob);
     return status;
@@ -160,7 +163,7 @@ stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t 
 void stk_files_describe(const struct stk_files *files, uint64_t id, stoker_descriptor *descriptor)
 {
     STK_ASSERT(id < files->count);
-    const uint8_t *entry = files->blob + ENTRIES_AT + id * ENTRY_BYTES;
+    const uint8_t *entry = files->entries + id * ENTRY_BYTES;
     descriptor->id = id;
     descriptor->path = files->text + stk_blob_get64(entry);
     descriptor->bytes = stk_blob_get64(entry + 8);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What native sources of files share: the blob that lists the files beside a form of 72 bytes, and the promise that a
- * file has not changed since.
+ * What native sources of files share: the blob that lists the files beside a form, and the promise that a file has not
+ * changed since.
  *
- * The blob (little-endian): header of 16 bytes; form of 72 bytes; count (8); text size (8); then `count` entries of 24
+ * The blob (little-endian): header of 16 bytes; form, whose size the kind knows; count (8); text size (8); then `count` entries of 24
  * bytes {offset of the path in the text, size of the file, its modification time}; then the paths, absolute, each ended
  * by a zero byte. Size and time 0 mean that there was no file when the source was made. Everything is checked once, at
  * open; later reads index without checks.
@@ -23,24 +23,25 @@
 #include "store/file.h"
 
 #define STK_FILES_FORM_AT STK_BLOB_HEADER_BYTES
-#define STK_FILES_FORM_BYTES 72u
+#define STK_FILES_FORM_BYTES 72u /* of most kinds */
 
 /* A checked blob. Borrows it. */
 struct stk_files {
     const uint8_t *blob;
     uint64_t count;
+    const uint8_t *entries;
     const char *text;
 };
 
 /* Magic and version of a blob, and its form. */
 struct stk_files_kind {
-    uint32_t magic, version;
+    uint32_t magic, version, form_bytes;
 };
 
-/* Makes the blob of a list; relative paths are made absolute, because workers run elsewhere. INVALID_ARGUMENT names the
+/* Makes the blob of a list; `form` has kind->form_bytes. Relative paths are made absolute, because workers run elsewhere. INVALID_ARGUMENT names the
  * path, LIMIT, NO_MEMORY, IO. */
-stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t form[STK_FILES_FORM_BYTES],
-                               const stoker_path_list *list, int *out_fd, stoker_error *err);
+stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t *form, const stoker_path_list *list,
+                               int *out_fd, stoker_error *err);
 
 /* Everything but the form, which the caller checks. CORRUPT names the field and offset. */
 stoker_status stk_files_check(const struct stk_files_kind *kind, const uint8_t *blob, size_t size,

@@ -8,7 +8,7 @@
 
 #include "source/source_fixture.h"
 
-static const struct stk_files_kind kind = {0x54534554u, 3};
+static const struct stk_files_kind kind = {0x54534554u, 3, STK_FILES_FORM_BYTES};
 
 static struct stk_files open_list(const char *const *paths, size_t count, const void **out_blob, size_t *out_size)
 {
@@ -64,7 +64,7 @@ static void test_files_check_refuses_every_cut(void **state)
         assert_int_equal(stk_files_check(&kind, copy, cut, &files, &err), STOKER_ERR_CORRUPT);
         free(copy);
     }
-    const struct stk_files_kind other = {kind.magic, 4};
+    const struct stk_files_kind other = {kind.magic, 4, STK_FILES_FORM_BYTES};
     assert_int_equal(stk_files_check(&other, blob, size, &files, &err), STOKER_ERR_UNSUPPORTED);
     stk_shmem_blob_unmap(blob, size);
 }

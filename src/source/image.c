@@ -25,7 +25,7 @@
 /* Above plain data structures, below nothing: no other lock is taken while it is held. */
 #define RANK 50u
 
-static const struct stk_files_kind image_files = {MAGIC, VERSION};
+static const struct stk_files_kind image_files = {MAGIC, VERSION, STK_FILES_FORM_BYTES};
 
 struct image_source {
     struct stoker_source base;

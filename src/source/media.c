@@ -18,8 +18,9 @@
 #include "sys/thread.h"
 
 #define MAGIC 0x564b5453u /* "STKV" in a dump */
-#define VERSION 1u
-static const struct stk_files_kind video_files = {MAGIC, VERSION};
+#define VERSION 2u
+enum { FORM_BYTES = 144 };
+static const struct stk_files_kind video_files = {MAGIC, VERSION, FORM_BYTES};
 
 /* Decoders that rest between samples; more threads than that make and drop theirs. */
 #define RESTING_MAX 16u
@@ -69,13 +70,31 @@ static void put_form(uint8_t *at, const stoker_video_spec *spec)
                                (uint32_t)spec->short_clip};
     uint64_t damaged_bits;
     memcpy(&damaged_bits, &spec->damaged_max, sizeof damaged_bits);
-    memset(at, 0, STK_FILES_FORM_BYTES);
+    memset(at, 0, FORM_BYTES);
     for (int i = 0; i < 7; i++) stk_blob_put32(at + 4 * i, words[i]);
     for (int c = 0; c < 3; c++) {
         stk_blob_put32(at + 28 + 4 * c, float_bits(spec->mean[c]));
         stk_blob_put32(at + 40 + 4 * c, float_bits(spec->std[c]));
     }
-    stk_blob_put64(at + 56, damaged_bits); /* 52 to 55 and 64 to 71 are zero */
+    stk_blob_put64(at + 56, damaged_bits); /* 52 to 55, 64 to 71 and the last 12 are zero */
+    uint64_t fps_bits;
+    memcpy(&fps_bits, &spec->fps, sizeof fps_bits);
+    stk_blob_put64(at + 72, fps_bits);
+    const stoker_picture_options *picture = &spec->picture;
+    const uint32_t more[12] = {(uint32_t)spec->sampling,
+                               spec->stride,
+                               spec->frames_min,
+                               spec->frames_max,
+                               spec->frame_factor,
+                               (uint32_t)spec->rounding,
+                               (uint32_t)spec->spread,
+                               spec->count_frames,
+                               (uint32_t)picture->untagged,
+                               picture->apply_sar,
+                               picture->ignore_rotation,
+                               (uint32_t)picture->alpha};
+    for (int i = 0; i < 12; i++) stk_blob_put32(at + 80 + 4 * i, more[i]);
+    memcpy(at + 128, picture->background, sizeof picture->background);
 }
 
 static void get_form(const uint8_t *at, stoker_video_spec *spec)
@@ -91,8 +110,20 @@ static void get_form(const uint8_t *at, stoker_video_spec *spec)
         spec->mean[c] = bits_float(stk_blob_get32(at + 28 + 4 * c));
         spec->std[c] = bits_float(stk_blob_get32(at + 40 + 4 * c));
     }
-    uint64_t damaged_bits = stk_blob_get64(at + 56);
+    uint64_t damaged_bits = stk_blob_get64(at + 56), fps_bits = stk_blob_get64(at + 72);
     memcpy(&spec->damaged_max, &damaged_bits, sizeof damaged_bits);
+    memcpy(&spec->fps, &fps_bits, sizeof fps_bits);
+    spec->sampling = (stoker_sampling)stk_blob_get32(at + 80);
+    spec->stride = stk_blob_get32(at + 84), spec->frames_min = stk_blob_get32(at + 88);
+    spec->frames_max = stk_blob_get32(at + 92), spec->frame_factor = stk_blob_get32(at + 96);
+    spec->rounding = (stoker_rounding)stk_blob_get32(at + 100);
+    spec->spread = (stoker_spread)stk_blob_get32(at + 104);
+    spec->count_frames = stk_blob_get32(at + 108);
+    spec->picture.untagged = (stoker_untagged)stk_blob_get32(at + 112);
+    spec->picture.apply_sar = stk_blob_get32(at + 116);
+    spec->picture.ignore_rotation = stk_blob_get32(at + 120);
+    spec->picture.alpha = (stoker_alpha)stk_blob_get32(at + 124);
+    memcpy(spec->picture.background, at + 128, sizeof spec->picture.background);
 }
 
 static stoker_status check_blob(const uint8_t *blob, size_t size, struct stk_files *files, struct stk_form *form,
@@ -121,7 +152,7 @@ stoker_status stoker_source_create_video(const stoker_path_list *list, const sto
                                          stoker_source **out_source, stoker_error *err)
 {
     struct stk_form form;
-    uint8_t bytes[STK_FILES_FORM_BYTES];
+    uint8_t bytes[FORM_BYTES];
     int fd = -1;
     if (!list || !out_source || (list->count && !list->paths))
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "list and out_source must be given");
@@ -190,8 +221,9 @@ static void release_decoder(struct media_source *media, uint64_t id, struct stk_
     free(fresh);
 }
 
+/* *out_chosen (NULL allowed): frames of the sample that are no repeats. */
 static stoker_status decode_file(struct media_source *media, const stoker_descriptor *sample, uint64_t draw, void *dst,
-                                 struct stk_made *out_made, stoker_error *err)
+                                 int64_t *out_chosen, struct stk_made *out_made, stoker_error *err)
 {
     struct stk_file file;
     stoker_video_result result;
@@ -209,6 +241,7 @@ static stoker_status decode_file(struct media_source *media, const stoker_descri
         stk_error_context(err, "%s", sample->path);
         return status;
     }
+    if (out_chosen) *out_chosen = (int64_t)result.frames_chosen;
     *out_made = (struct stk_made){result.bytes_read, result.frames_presented};
     return STOKER_OK;
 }
@@ -219,7 +252,29 @@ static stoker_status materialise_file(const struct stoker_source *source, const 
     stoker_descriptor file;
     STK_TRY(describe_file(source, sample->id, &file, err));
     /* The table is immutable; what is written behind it is guarded by the lock. */
-    return decode_file((struct media_source *)(uintptr_t)of(source), &file, sample->draw, dst, out_made, err);
+    return decode_file((struct media_source *)(uintptr_t)of(source), &file, sample->draw, dst, NULL, out_made, err);
+}
+
+static stoker_status materialise_counted(const struct stoker_source *source, const stoker_sample *sample,
+                                         void *const *dst, struct stk_made *out_made, stoker_error *err)
+{
+    stoker_descriptor file;
+    int64_t chosen = 0;
+    STK_TRY(describe_file(source, sample->id, &file, err));
+    STK_TRY(
+        decode_file((struct media_source *)(uintptr_t)of(source), &file, sample->draw, dst[0], &chosen, out_made, err));
+    memcpy(dst[1], &chosen, sizeof chosen);
+    return STOKER_OK;
+}
+
+static void counted_leaves(const struct stoker_source *source, struct stk_sample_leaves *out)
+{
+    const stoker_descriptor *sample = &of(source)->sample;
+    out->count = 2;
+    out->leaf[0] = (struct stk_sample_leaf){"video", (uint32_t)sample->dtype, sample->ndim, {0}, 0, false};
+    memcpy(out->leaf[0].shape, sample->shape, sample->ndim * sizeof *sample->shape);
+    out->leaf[0].bytes = of(source)->form.sample_bytes;
+    out->leaf[1] = (struct stk_sample_leaf){"frames", STOKER_DTYPE_INT64, 0, {0}, sizeof(int64_t), false};
 }
 
 static void close_media(struct stoker_source *source)
@@ -234,6 +289,7 @@ static void close_media(struct stoker_source *source)
 }
 
 static const struct stk_source_ops media_ops = {count_files, describe_file, materialise_file, close_media};
+static const struct stk_leaf_ops counted_ops = {counted_leaves, materialise_counted, NULL, NULL};
 
 static void fill_sample(struct media_source *media)
 {
@@ -245,6 +301,10 @@ static void fill_sample(struct media_source *media)
     sample->ndim = 4;
     memcpy(sample->shape, shapes[form->layout], sizeof shapes[0]);
     sample->sample_bytes = form->sample_bytes;
+    if (!form->counts) return;
+    media->base.leaf_ops = &counted_ops;
+    /* As stoker_source_materialise() lays out the two: the count behind the video, at the alignment of tensors. */
+    sample->sample_bytes = stk_align_up(sample->sample_bytes, STK_LEAF_ALIGNMENT) + sizeof(int64_t);
 }
 
 /* Does the blob have the magic of another list? One that cannot be mapped has none: the open of videos says why. */

@@ -213,6 +213,109 @@ static void test_materialise_is_repeatable(void **state)
     stoker_source_close(source);
 }
 
+static void test_every_option_travels(void **state)
+{
+    (void)state;
+    const char *paths[] = {STK_GOLDEN_MEDIA "/sar16_11.mp4"};
+    const stoker_path_list list = {paths, 1};
+    stoker_video_spec form = small_form();
+    struct stoker_source *source = NULL, *copy = NULL;
+    stoker_error err;
+    enum { BYTES = 6 * 3 * 8 * 16 };
+    uint8_t here[BYTES], there[BYTES], other[BYTES];
+    form.frames = 6, form.sampling = STOKER_SAMPLING_RATE, form.fps = 2.5, form.frames_min = 2, form.frames_max = 6;
+    form.frame_factor = 2, form.rounding = STOKER_ROUNDING_NEAREST, form.spread = STOKER_SPREAD_STEP;
+    form.picture = (stoker_picture_options){STOKER_UNTAGGED_BT709, 1, 1, STOKER_ALPHA_COMPOSITE, {1, 2, 3, 0}};
+    assert_int_equal(stoker_source_create_video(&list, &form, &source, &err), STOKER_OK);
+    assert_int_equal(stk_source_open_blob(STK_SOURCE_MEDIA, dup(source->blob_fd), -1, &copy, &err), STOKER_OK);
+    assert_int_equal(stoker_source_materialise(copy, 0, there, &err), STOKER_OK);
+    assert_int_equal(stoker_video_read(paths[0], &form, here, NULL, &err), STOKER_OK);
+    assert_memory_equal(here, there, BYTES);
+    stoker_source_close(copy);
+    /* Each of them is in the blob: without it the source is another one. */
+    stoker_video_spec without[8];
+    for (int i = 0; i < 8; i++) without[i] = form;
+    without[0].fps = 2, without[1].frames_min = 4, without[2].rounding = STOKER_ROUNDING_FLOOR;
+    without[3].spread = STOKER_SPREAD_UNIFORM, without[4].picture.untagged = STOKER_UNTAGGED_BT601;
+    without[5].picture.apply_sar = 0, without[6].picture.background[2] = 4, without[7].count_frames = 1;
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(stoker_source_create_video(&list, &without[i], &copy, &err), STOKER_OK);
+        assert_memory_not_equal(copy->digest, source->digest, 32);
+        stoker_source_close(copy);
+    }
+    form.picture.apply_sar = 0;
+    assert_int_equal(stoker_video_read(paths[0], &form, other, NULL, &err), STOKER_OK);
+    assert_memory_not_equal(here, other, BYTES);
+    stoker_source_close(source);
+}
+
+static void test_count_of_frames_is_a_second_tensor(void **state)
+{
+    (void)state;
+    const char *paths[] = {STK_GOLDEN_MEDIA "/gif_delays.gif", STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4"};
+    const stoker_path_list list = {paths, 2};
+    stoker_video_spec form = small_form();
+    struct stoker_source *source = NULL;
+    struct stk_batch_layout layout;
+    stoker_descriptor descriptor;
+    stoker_error err;
+    enum { VIDEO = 12 * 3 * 8 * 16, PLACE = (VIDEO + 255) / 256 * 256 };
+    static uint8_t sample[PLACE + 8], video[VIDEO];
+    form.frames = 12, form.count_frames = 1;
+    assert_int_equal(stoker_source_create_video(&list, &form, &source, &err), STOKER_OK);
+    assert_string_equal(stoker_source_member(source, 0), "video");
+    assert_string_equal(stoker_source_member(source, 1), "frames");
+    assert_int_equal(stoker_source_describe(source, 0, &descriptor, &err), STOKER_OK);
+    assert_int_equal(descriptor.sample_bytes, sizeof sample);
+    assert_int_equal(stk_source_layout(source, 3, &layout, &err), STOKER_OK);
+    assert_int_equal(layout.leaf_count, 2);
+    assert_int_equal(layout.leaves[1].dtype, STOKER_DTYPE_INT64);
+    assert_int_equal(layout.leaves[1].ndim, 1);
+    for (uint64_t id = 0; id < 2; id++) {
+        int64_t frames;
+        assert_int_equal(stoker_source_materialise(source, id, sample, &err), STOKER_OK);
+        memcpy(&frames, sample + PLACE, sizeof frames);
+        assert_int_equal(frames, id == 0 ? 8 : 12);
+        assert_int_equal(stoker_video_read(paths[id], &form, video, NULL, &err), STOKER_OK);
+        assert_memory_equal(sample, video, VIDEO);
+    }
+    stoker_source_close(source);
+}
+
+static void test_b3_random_clip_depends_on_the_draw_alone(void **state)
+{
+    (void)state;
+    const char *paths[] = {STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4", STK_GOLDEN_MEDIA "/truncated_faststart.mp4"};
+    const stoker_path_list list = {paths, 2};
+    stoker_video_spec form = small_form();
+    struct stoker_source *source = NULL, *fresh = NULL;
+    stoker_error err;
+    enum { BYTES = 4 * 3 * 8 * 16, DRAWS = 12 };
+    static uint8_t samples[2][DRAWS][BYTES], again[BYTES];
+    form.sampling = STOKER_SAMPLING_RANDOM, form.stride = 2;
+    assert_int_equal(stoker_source_create_video(&list, &form, &source, &err), STOKER_OK);
+    size_t differ = 0;
+    for (uint64_t id = 0; id < 2; id++)
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            const stoker_draw_key key = {.seed = 5, .epoch = i, .id = id};
+            const stoker_sample sample = {id, stoker_sample_draw(&key)};
+            assert_int_equal(stoker_source_make(source, &sample, samples[id][i], &err), STOKER_OK);
+            if (i > 0 && memcmp(samples[id][i], samples[id][0], BYTES) != 0) differ++;
+        }
+    assert_true(differ > DRAWS);
+    /* Another process, in another order. */
+    assert_int_equal(stk_source_open_blob(STK_SOURCE_MEDIA, dup(source->blob_fd), -1, &fresh, &err), STOKER_OK);
+    for (uint64_t i = DRAWS; i-- > 0;)
+        for (uint64_t id = 2; id-- > 0;) {
+            const stoker_draw_key key = {.seed = 5, .epoch = i, .id = id};
+            const stoker_sample sample = {id, stoker_sample_draw(&key)};
+            assert_int_equal(stoker_source_make(fresh, &sample, again, &err), STOKER_OK);
+            assert_memory_equal(again, samples[id][i], BYTES);
+        }
+    stoker_source_close(fresh);
+    stoker_source_close(source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +324,9 @@ int main(void)
         cmocka_unit_test(test_media_source_refuses_bad_forms_and_paths),
         cmocka_unit_test(test_a8_changed_file_is_a_mismatch),
         cmocka_unit_test(test_materialise_is_repeatable),
+        cmocka_unit_test(test_every_option_travels),
+        cmocka_unit_test(test_count_of_frames_is_a_second_tensor),
+        cmocka_unit_test(test_b3_random_clip_depends_on_the_draw_alone),
         cmocka_unit_test(test_threads_share_a_source),
         cmocka_unit_test(test_damaged_media_blobs_are_refused),
     };

@@ -27,7 +27,7 @@
 
 #define MAGIC 0x504c5453u /* "STLP" in a dump */
 #define VERSION 1u
-static const struct stk_files_kind patch_files = {MAGIC, VERSION};
+static const struct stk_files_kind patch_files = {MAGIC, VERSION, STK_FILES_FORM_BYTES};
 
 #define FORM_BYTES 240u
 #define ROWS_AT (STK_BLOB_HEADER_BYTES + FORM_BYTES)

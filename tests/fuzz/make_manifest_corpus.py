@@ -10,25 +10,30 @@ import struct
 import sys
 
 
-def blob(magic, body, version=1, size=None):
+def blob(magic, body, version=None, size=None):
+    version = version or (2 if magic == MEDIA else 1)
     return struct.pack("<IIQ", magic, version, 16 + len(body) if size is None else size) + body
 
 
 def images(paths, width=16, height=8, dtype=1, resize=0, partial=0, background=(0, 0, 0), alpha=0):
     form = struct.pack("<8I", width, height, dtype, 0, resize, 1, 0, alpha) + bytes(background) + b"\0"
-    return form + struct.pack("<2I6fI", partial, 0, 0, 0, 0, 0, 0, 0, 0) + media(paths)[72:]
+    return form + struct.pack("<2I6fI", partial, 0, 0, 0, 0, 0, 0, 0, 0) + files(paths)
 
 
-def media(paths, frames=4, width=16, height=8, dtype=1, layout=0, mean=(0, 0, 0), std=(0, 0, 0), damaged=0.0, count=None,
-          offsets=None, text=None):
-    text = b"".join(path + b"\0" for path in paths) if text is None else text
+def media(paths, frames=4, width=16, height=8, dtype=1, layout=0, mean=(0, 0, 0), std=(0, 0, 0), damaged=0.0, fps=0.0,
+          more=(0,) * 12, background=(0, 0, 0), **table):
     form = struct.pack("<7I", frames, width, height, dtype, layout, 0, 0) + struct.pack("<6f", *mean, *std)
     form += struct.pack("<IdQ", 0, damaged, 0)
+    return form + struct.pack("<d12I", fps, *more) + bytes(background) + bytes(13) + files(paths, **table)
+
+
+def files(paths, count=None, offsets=None, text=None):
+    text = b"".join(path + b"\0" for path in paths) if text is None else text
     entries, offset = b"", 0
     for index, path in enumerate(paths):
         entries += struct.pack("<QQq", offsets[index] if offsets else offset, 1000 + index, 1_700_000_000_000_000_000)
         offset += len(path) + 1
-    return form + struct.pack("<QQ", len(paths) if count is None else count, len(text)) + entries + text
+    return struct.pack("<QQ", len(paths) if count is None else count, len(text)) + entries + text
 
 
 def process(arguments, environment, cwd=b"", samples=7, counts=None):
@@ -42,8 +47,14 @@ INPUTS = {
     "valid_media_three": blob(MEDIA, media(PATHS)),
     "valid_media_none": blob(MEDIA, media([])),
     "valid_media_float": blob(MEDIA, media(PATHS[:1], dtype=4, layout=1, mean=(.5, .4, .3), std=(.2, .2, .2), damaged=-1.0)),
+    "valid_media_rate": blob(MEDIA, media(PATHS, fps=2.5, more=(2, 0, 2, 4, 2, 1, 1, 1, 1, 1, 1, 1), background=(9, 8, 7))),
+    "valid_media_random": blob(MEDIA, media(PATHS, more=(6, 3) + (0,) * 10)),
+    "bad_media_sampling": blob(MEDIA, media(PATHS, more=(7,) + (0,) * 11)),
+    "bad_media_fps": blob(MEDIA, media(PATHS, fps=float("nan"), more=(2,) + (0,) * 11)),
+    "bad_media_stride": blob(MEDIA, media(PATHS, more=(0, 2) + (0,) * 10)),
+    "bad_media_background": blob(MEDIA, media(PATHS, background=(1, 0, 0))),
     "bad_media_magic": blob(MEDIA + 1, media(PATHS)),
-    "bad_media_version": blob(MEDIA, media(PATHS), version=2),
+    "bad_media_version": blob(MEDIA, media(PATHS), version=1),
     "bad_media_size": blob(MEDIA, media(PATHS), size=17),
     "bad_media_frames": blob(MEDIA, media(PATHS, frames=0)),
     "bad_media_huge": blob(MEDIA, media(PATHS, frames=65536, width=65536, height=65536)),
