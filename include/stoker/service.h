@@ -49,9 +49,15 @@ typedef struct stoker_dataserver_options {
     stoker_log_level log_level;
     uint32_t owns_output;      /**< 1: descriptors 1 and 2 are the service's: closed while no rank is connected, and
                                     those of the rank that comes then */
+    const char *policy;         /**< how batches are placed: "deadline" (NULL means it), "cost", "least-request" or
+                                     "round-robin" */
+    const char *journal;        /**< file that records what the scheduling engine is told, for `stoker-sim replay`; it
+                                     must not exist. NULL: none */
+    uint64_t journal_bytes_max; /**< at which recording stops; 0: 64 MiB */
 } stoker_dataserver_options;
 
-#define STOKER_DATASERVER_OPTIONS_INIT { sizeof(stoker_dataserver_options), -1, -1, 0, 0, 0, 0, 0, STOKER_LOG_ERROR, 0 }
+#define STOKER_DATASERVER_OPTIONS_INIT                                                                                 \
+    { sizeof(stoker_dataserver_options), -1, -1, 0, 0, 0, 0, 0, STOKER_LOG_ERROR, 0, 0, 0, 0 }
 
 /** Serve ranks until all of them have left, the stop descriptor is readable, or nobody came for 30 s.
  *

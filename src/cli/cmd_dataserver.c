@@ -128,15 +128,19 @@ static int serve(const stoker_dataserver_options *given, const char *listen_name
 int cmd_dataserver(int argc, char **argv)
 {
     const char *listen_fd = NULL, *listen_name = NULL, *key = NULL, *shm_dir = NULL, *level = NULL;
+    const char *policy = getenv("STOKER_POLICY"), *journal = getenv("STOKER_JOURNAL"); /* of ranks that start us */
     const struct cli_option table[] = {
         {0, "listen-fd", "N", "descriptor of the listening Unix socket", NULL, &listen_fd},
         {0, "listen", "NAME", "abstract Unix socket to listen on, instead of --listen-fd", NULL, &listen_name},
         {0, "key", "HEX", "64 hexadecimal digits that every rank of the job presents", NULL, &key},
         {0, "shm-dir", "DIR", "directory of shared segments (default: anonymous memory)", NULL, &shm_dir},
         {0, "log-level", "LEVEL", "error, warn, info or debug (default: error)", NULL, &level},
+        {0, "policy", "NAME", "deadline, cost, least-request or round-robin (default: deadline)", NULL, &policy},
+        {0, "journal", "FILE", "record what the scheduling engine is told, for stoker-sim replay", NULL, &journal},
     };
     const struct cli_usage usage = {"dataserver",
-                                    "(--listen-fd N | --listen NAME) --key HEX [--shm-dir DIR] [--log-level LEVEL]",
+                                    "(--listen-fd N | --listen NAME) --key HEX [--shm-dir DIR] [--log-level LEVEL] "
+                                    "[--policy NAME] [--journal FILE]",
                                     "Serve the ranks of one job on this host: owns the shared memory and the worker\n"
                                     "processes. Ranks start it by themselves; it ends when they have left.",
                                     table, sizeof table / sizeof table[0]};
@@ -149,6 +153,8 @@ int cmd_dataserver(int argc, char **argv)
     stoker_dataserver_options options = STOKER_DATASERVER_OPTIONS_INIT;
     options.key = key;
     options.shm_dir = shm_dir;
+    options.policy = policy && *policy ? policy : NULL;
+    options.journal = journal && *journal ? journal : NULL;
     options.log_fn = print_record;
     options.log_level = STOKER_LOG_ERROR; /* warnings reach the ranks, which print them once */
     char *end = NULL;

@@ -48,7 +48,27 @@ static void refuse(void *user, const struct stk_event *event, const stoker_error
     stk_flow_refuse(user, event, err);
 }
 
-static const struct stk_coordinator_ops coordinator_ops = {place, refuse};
+/* A slow disk delays the loop: a journal is for finding faults. */
+static bool keep_record(void *user, const void *bytes, size_t size)
+{
+    struct stk_server *server = user;
+    const uint8_t *next = bytes;
+    while (size > 0) {
+        ssize_t written = write(server->journal_fd, next, size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {
+            stk_log(&server->log, STOKER_LOG_WARN, "journal_failed", "cannot write to the journal '%s': %s",
+                    server->options->journal, strerror(errno));
+            return false;
+        }
+        next += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+static const struct stk_coordinator_ops coordinator_ops = {place, refuse, NULL},
+                                        recording_ops = {place, refuse, keep_record};
 
 static void send_unmap(void *user, uint32_t process, uint64_t segment_id)
 {
@@ -103,6 +123,27 @@ static stoker_status create_tables(struct stk_server *server, stoker_error *err)
     return STOKER_OK;
 }
 
+static stoker_status create_coordinator(struct stk_server *server, stoker_error *err)
+{
+    const stoker_dataserver_options *given = server->options;
+    struct stk_coordinator_options options = {
+        .limits = {.servers = 1, .lanes = STK_LANES_MAX, .tasks = STK_BATCHES_MAX},
+        .record_bytes_max = given->journal_bytes_max};
+    if (given->policy && !stk_policy_parse(given->policy, &options.engine.place.policy))
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                        "policy '%.64s' is not known: deadline, cost, least-request or round-robin", given->policy);
+    if (given->journal) {
+        server->journal_fd = open(given->journal, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (server->journal_fd < 0)
+            return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot make the journal '%s'", given->journal);
+    }
+    STK_TRY(stk_coordinator_create(&options, given->journal ? &recording_ops : &coordinator_ops, server,
+                                   &server->coordinator, err));
+    server->workers_told = 1;
+    stk_server_event(server, (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .server = 0, .workers = 1});
+    return STOKER_OK;
+}
+
 static stoker_status start(struct stk_server *server, stoker_error *err)
 {
     const stoker_dataserver_options *options = server->options;
@@ -119,9 +160,7 @@ static stoker_status start(struct stk_server *server, stoker_error *err)
     STK_TRY(create_tables(server, err));
     STK_TRY(stk_loop_init(&server->loop, err));
     STK_TRY(stk_arena_create(options->shm_dir, send_unmap, server, &server->arena, err));
-    struct stk_engine_limits limits = {.servers = 1, .lanes = STK_LANES_MAX, .tasks = STK_BATCHES_MAX};
-    STK_TRY(stk_coordinator_create(&limits, &coordinator_ops, server, &server->coordinator, err));
-    stk_server_event(server, (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .server = 0, .workers = 1});
+    STK_TRY(create_coordinator(server, err));
     struct stk_pool_options pool_options = {.loop = &server->loop,
                                             .log = &server->log,
                                             .program = options->program,
@@ -155,6 +194,7 @@ void stk_server_destroy(struct stk_server *server)
         server->connections[i].state = STK_CONNECTION_FREE;
     }
     stk_coordinator_destroy(server->coordinator);
+    if (server->journal_fd >= 0) (void)close(server->journal_fd); /* a write that failed was told */
     for (uint32_t i = 0; server->sources && i < STK_LANES_MAX; i++)
         if (server->sources[i].source_id) stoker_source_close(server->sources[i].source);
     for (uint32_t i = 0; i < server->lane_high; i++) free(server->lanes[i].ring);
@@ -206,11 +246,23 @@ static int timeout_ms(const struct stk_server *server)
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000);
 }
 
+/* The engine counts with the workers that there are. */
+static void tell_workers(struct stk_server *server)
+{
+    uint32_t workers = 0, cursor = 0;
+    while (stk_pool_walk(server->pool, &cursor)) workers++;
+    if (workers == 0) workers = 1; /* they are started when there is work */
+    if (workers == server->workers_told) return;
+    server->workers_told = workers;
+    stk_server_event(server, (struct stk_event){.type = STK_EVENT_HEARTBEAT, .server = 0, .workers = workers});
+}
+
 /* What is looked at once a second. */
 static void beat(struct stk_server *server)
 {
     server->next_beat_ns = server->now_ns + STK_HEARTBEAT_NS;
     stk_pool_reap_orphans(server->pool);
+    tell_workers(server);
     /* Accepting was given up while there was no descriptor for it. */
     if (server->listen_watch.fd < 0) (void)stk_loop_add(&server->loop, &server->listen_watch, server->listen_fd, NULL);
 }
@@ -249,6 +301,7 @@ stoker_status stk_server_create(const stoker_dataserver_options *options, struct
     }
     server->options = options;
     server->listen_fd = options->listen_fd;
+    server->journal_fd = -1;
     server->loop.epoll_fd = server->listen_watch.fd = server->stop_watch.fd = -1;
     status = start(server, err);
     if (status != STOKER_OK)

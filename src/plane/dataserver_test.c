@@ -6,9 +6,13 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "sched/journal.h"
 #include "sys/process.h"
 #include "tests/support/plane_session.h"
 
@@ -76,6 +80,52 @@ static void test_options_are_checked(void **state)
     assert_int_equal(stoker_dataserver_run(NULL, &err), STOKER_ERR_INVALID_ARGUMENT);
 }
 
+static void test_policy_is_checked(void **state)
+{
+    (void)state;
+    stoker_error err = {0};
+    stoker_dataserver_options options = STOKER_DATASERVER_OPTIONS_INIT;
+    options.key = "0000000000000000000000000000000000000000000000000000000000000000";
+    options.program = "stoker";
+    options.policy = "fastest";
+    assert_int_equal(stoker_dataserver_run(&options, &err), STOKER_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "'fastest'"));
+}
+
+/* The server fails, for it has nobody to listen to; its journal is whole all the same. */
+static void test_journal_is_a_new_file_and_ends_with_the_server(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/stoker-journal-XXXXXX", path[64];
+    uint8_t bytes[1024];
+    struct stk_journal_reader reader;
+    struct stk_engine_limits limits;
+    struct stk_engine_options how;
+    struct stk_journal_step step;
+    stoker_error err = {0};
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/engine", folder);
+    stoker_dataserver_options options = STOKER_DATASERVER_OPTIONS_INIT;
+    options.key = "0000000000000000000000000000000000000000000000000000000000000000";
+    options.program = "stoker";
+    options.policy = "cost";
+    options.journal = path;
+    assert_int_equal(stoker_dataserver_run(&options, &err), STOKER_ERR_INVALID_ARGUMENT);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    (void)fclose(file); /* it was only read */
+    assert_int_equal(stk_journal_open(&reader, bytes, size, &limits, &how, NULL), STOKER_OK);
+    assert_int_equal(limits.lanes, STK_LANES_MAX);
+    assert_int_equal(how.place.policy, STK_POLICY_COST);
+    assert_int_equal(stk_journal_next(&reader, NULL, 0, &step, NULL), STOKER_END);
+    assert_true(reader.ended && !reader.limit_reached);
+    assert_int_equal(stoker_dataserver_run(&options, &err), STOKER_ERR_IO);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 /* B5: workers run on the union of the CPU sets of their ranks, also those that were started before a rank came. */
 static void test_b5_workers_use_the_cpus_of_all_ranks(void **state)
 {
@@ -114,6 +164,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stop_ends_at_once_with_work_at_hand),
         cmocka_unit_test(test_workers_follow_a_killed_server),
         cmocka_unit_test(test_options_are_checked),
+        cmocka_unit_test(test_policy_is_checked),
+        cmocka_unit_test(test_journal_is_a_new_file_and_ends_with_the_server),
         cmocka_unit_test(test_b5_workers_use_the_cpus_of_all_ranks),
     };
     return stk_run_tests(tests);

@@ -199,6 +199,7 @@ void stk_flow_place(struct stk_server *server, const struct stk_action *action)
             stk_dispatch_set_deadline(server->dispatch, request->batch, action->deadline_ns);
         return;
     }
+    if (action->type != STK_ACTION_PLACE) return; /* what is cancelled here ends with its lane */
     if (request->batch != STK_NONE) return;
     request->placed = true;
     stoker_error err = {0};

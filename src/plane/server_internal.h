@@ -143,6 +143,7 @@ struct stk_server {
     /* Fixed after start. */
     const stoker_dataserver_options *options;
     int listen_fd;
+    int journal_fd; /* -1: none */
     uint64_t incarnation, started_ns;
     struct stk_log log;
     struct stk_loop loop;
@@ -159,6 +160,7 @@ struct stk_server {
     bool grants;            /* a batch may have got its turn for memory */
     bool quiet;             /* inside a log record for the ranks */
     uint32_t process_count; /* last process number given out */
+    uint32_t workers_told;  /* to the engine */
     uint64_t source_count, group_count;
     struct stk_connection *connections; /* [STK_CONNECTIONS_MAX] */
     uint32_t connection_high;           /* entries from here on were never used */

@@ -101,6 +101,41 @@ static void add_arena(struct text *text, struct stk_server *server)
     add(text, "]}");
 }
 
+/* How the engine decides, and what it did so far. */
+static void add_engine(struct text *text, const struct stk_engine *engine)
+{
+    struct stk_engine_stats stats;
+    bool first = true;
+    stk_engine_read_stats(engine, &stats);
+    add(text,
+        "\"engine\": {\"policy\": \"%s\", \"servers\": %u, \"tasks\": %u, \"held\": %u, \"placed\": %llu, \"remote\": "
+        "%llu, \"late\": %llu, \"copies\": %llu, \"cross_bytes\": %llu, \"reasons\": {",
+        stk_policy_name(stk_engine_read_options(engine)->place.policy), stats.servers, stats.tasks, stats.held,
+        ull(stats.placed), ull(stats.remote), ull(stats.late), ull(stats.copies), ull(stats.cross_bytes));
+    for (uint32_t i = 0; i < sizeof stats.by_reason / sizeof *stats.by_reason; i++) {
+        if (stats.by_reason[i] == 0) continue;
+        add(text, "%s\"%s\": %llu", first ? "" : ", ", stk_place_reason_name((enum stk_place_reason)i),
+            ull(stats.by_reason[i]));
+        first = false;
+    }
+    add(text, "}}");
+}
+
+/* What the engine expects of a loader: empty for one that it does not know any more. */
+static void add_plan(struct text *text, const struct stk_server *server, const struct stk_lane *lane)
+{
+    struct stk_engine_lane plan;
+    if (lane->state == STK_LANE_CLOSING ||
+        !stk_engine_read_lane(stk_coordinator_engine(server->coordinator), lane->index, &plan))
+        return;
+    double left_s = plan.deadline_ns > server->now_ns ? seconds(plan.deadline_ns - server->now_ns) : 0.0;
+    add(text, "\"next\": %llu, \"deadline_s\": %.6f, \"paused\": %s, ", ull(plan.next), left_s,
+        plan.paused ? "true" : "false");
+    if (plan.placed)
+        add(text, "\"placement\": {\"reason\": \"%s\", \"total_s\": %.6f, \"late_s\": %.6f}, ",
+            stk_place_reason_name(plan.reason), seconds(plan.total_ns), seconds(plan.late_ns));
+}
+
 static void add_ranks(struct text *text, struct stk_server *server)
 {
     static const char *const names[] = {"free", "greeting", "connected", "left, keeps views"};
@@ -140,6 +175,7 @@ static void add_lane(struct text *text, struct stk_server *server, struct stk_la
         lane->num_workers, (long)crew.template_pid, ull(lane->max_bytes),
         ull(native ? lane->sample_bytes * lane->batch_samples_max : lane->largest), ull(used), ull(pinned),
         lane->state == STK_LANE_CLOSING ? 0.0 : seconds(stk_coordinator_window_ns(server->coordinator, lane->index)));
+    add_plan(text, server, lane);
     add(text,
         "\"batches\": %llu, \"failed\": %llu, \"samples\": %llu, \"samples_skipped\": %llu, \"tasks_retried\": %llu, "
         "\"copies\": %llu}",
@@ -181,6 +217,8 @@ void stk_status_send(struct stk_connection *connection, uint64_t token)
     add(&text, "{\"schema\": \"stoker.status/1\", \"pid\": %ld, \"uptime_s\": %.3f, ", (long)getpid(),
         seconds(server->now_ns - server->started_ns));
     add_arena(&text, server);
+    add(&text, ", ");
+    add_engine(&text, stk_coordinator_engine(server->coordinator));
     add(&text, ", ");
     add_ranks(&text, server);
     add(&text, ", \"loaders\": [");

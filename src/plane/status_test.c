@@ -51,7 +51,8 @@ static const char *past_value(const char *at, int depth)
     if (*at == '{') return past_members(at, '}', depth);
     if (*at == '[') return past_members(at, ']', depth);
     if (*at == '"') return past_string(at);
-    if (strncmp(at, "null", 4) == 0) return at + 4;
+    if (strncmp(at, "null", 4) == 0 || strncmp(at, "true", 4) == 0) return at + 4;
+    if (strncmp(at, "false", 5) == 0) return at + 5;
     size_t digits = strspn(at, "-0123456789.");
     return digits ? at + digits : NULL;
 }
@@ -85,6 +86,11 @@ static void test_status_is_json_in_every_state(void **state)
     expect_json(text);
     assert_non_null(strstr(text, "\"schema\": \"stoker.status/1\""));
     assert_non_null(strstr(text, "a \\u0022name\\u0022 with\\u000a"));
+    assert_non_null(strstr(text, "\"engine\": {\"policy\": \"deadline\""));
+    assert_int_equal(plane_number(text, "placed"), 2);
+    assert_int_equal(plane_number(text, "only"), 2);
+    assert_non_null(strstr(text, "\"deadline_s\": "));
+    assert_non_null(strstr(text, "\"placement\": {\"reason\": \"only\""));
     assert_int_equal(plane_number(text, "slabs_held"), 1);
     assert_int_equal(plane_number(text, "in_flight"), 1);
     assert_int_equal(plane_number(text, "batches"), 1);

@@ -343,6 +343,23 @@ uint64_t stk_engine_window_ns(const struct stk_engine *e, uint32_t lane)
     return e->groups[e->lanes[lane].group].window.median_ns;
 }
 
+bool stk_engine_read_lane(const struct stk_engine *e, uint32_t lane, struct stk_engine_lane *out)
+{
+    if (lane >= e->limits.lanes || !e->lanes[lane].open) return false;
+    const struct lane *l = &e->lanes[lane];
+    const struct group *g = &e->groups[l->group];
+    const struct task next = {.lane = lane, .sequence = g->next};
+    *out = l->shown;
+    out->window_ns = g->window.median_ns;
+    out->next = g->next;
+    out->deadline_ns = stk_engine_deadline_of(e, &next);
+    out->paused = g->paused_until_ns != 0;
+    out->tasks = l->tasks;
+    return true;
+}
+
+const struct stk_engine_options *stk_engine_read_options(const struct stk_engine *e) { return &e->options; }
+
 void stk_engine_read_stats(const struct stk_engine *e, struct stk_engine_stats *out)
 {
     *out = e->stats;

@@ -156,6 +156,21 @@ uint64_t stk_engine_next_check_ns(const struct stk_engine *engine);
 /* The learned window of a lane's group, for status and tests. */
 uint64_t stk_engine_window_ns(const struct stk_engine *engine, uint32_t lane);
 
+/* What the engine expects of a lane, for status; false if it is not open. */
+struct stk_engine_lane {
+    uint64_t window_ns;
+    uint64_t next;        /* the batch that its group is predicted to want next */
+    uint64_t deadline_ns; /* when; now, if that is past; "now plus one window" in a pause */
+    bool paused;
+    uint32_t tasks; /* in flight */
+    bool placed;    /* the rest is known: of the last placement of the lane */
+    enum stk_place_reason reason;
+    uint32_t server;
+    uint64_t total_ns, late_ns;
+};
+bool stk_engine_read_lane(const struct stk_engine *engine, uint32_t lane, struct stk_engine_lane *out);
+const struct stk_engine_options *stk_engine_read_options(const struct stk_engine *engine);
+
 /* Counters since creation, for status and reports. */
 struct stk_engine_stats {
     uint32_t servers, lanes, tasks, held; /* now */

@@ -58,6 +58,8 @@ struct lane {
     uint32_t pauses_in_a_row;
     uint32_t first, last; /* tasks, in order of request */
     uint32_t last_remote;
+    struct stk_engine_lane shown; /* its last placement, for status */
+    uint32_t tasks;
 };
 
 struct group {

@@ -197,6 +197,11 @@ static void take(struct stk_engine *e, uint32_t slot, uint32_t seat, uint32_t co
     action->queue_ns = c.queue_ns;
     action->net_ns = c.net_ns;
     action->local_ns = local_ns;
+    l->shown = (struct stk_engine_lane){.placed = true,
+                                        .reason = answer->reason,
+                                        .server = c.server,
+                                        .total_ns = answer->total_ns,
+                                        .late_ns = answer->late_ns};
     e->stats.placed++;
     e->stats.by_reason[answer->reason]++;
     if (answer->late_ns > 0) e->stats.late++;

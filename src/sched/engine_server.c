@@ -292,7 +292,7 @@ void stk_engine_learn(struct stk_engine *e, const struct task *t, uint32_t seat,
     struct server *s = &e->servers[event->server];
     if (event->failed || event->flags != 0) return;
     s->proven = true;
-    learn_stretch(e, &t->seats[seat], s);
+    if (t->seats[seat].work_ns > 0) learn_stretch(e, &t->seats[seat], s); /* nothing was predicted otherwise */
     if (e->cost && t->featured) {
         struct stk_cost_key key = {e->lanes[t->lane].job, t->class_id, s->host},
                             any = {key.job, key.class_id, STK_COST_ANY_HOST};

@@ -122,6 +122,7 @@ stoker_status stk_engine_task_add(struct stk_engine *e, const struct stk_event *
         e->tasks[l->last].next = slot;
     l->last = slot;
     e->stats.tasks++;
+    l->tasks++;
     stk_engine_task_fresh(e, slot);
     return STOKER_OK;
 }
@@ -161,6 +162,7 @@ void stk_engine_task_drop(struct stk_engine *e, uint32_t slot, uint32_t except)
     t->next = e->free_task;
     e->free_task = slot;
     e->stats.tasks--;
+    l->tasks--;
 }
 
 void stk_engine_lane_drop_tasks(struct stk_engine *e, uint32_t lane)
