@@ -26,6 +26,8 @@ struct probe {
     uint64_t files;
 };
 
+static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }
+
 static void print_json(const char *path, const stoker_media_info *info, const char *error)
 {
     struct cli_json *json = cli_json_begin();
@@ -39,6 +41,15 @@ static void print_json(const char *path, const stoker_media_info *info, const ch
     cli_json_real(json, "duration_s", info->duration_s);
     cli_json_integer(json, "bytes", (int64_t)info->bytes);
     cli_json_text(json, "error", error);
+    char shape[24];
+    (void)snprintf(shape, sizeof shape, "%u:%u", info->sar_num, info->sar_den);
+    cli_json_text(json, "sar", error || !info->sar_num ? NULL : shape);
+    cli_json_text(json, "pixel_format", error ? NULL : text_or_null(info->pixel_format));
+    cli_json_integer(json, "bit_depth", info->bit_depth);
+    cli_json_text(json, "matrix", error ? NULL : text_or_null(info->matrix));
+    cli_json_text(json, "range", error ? NULL : text_or_null(info->range));
+    cli_json_bool(json, "interlaced", info->interlaced);
+    cli_json_bool(json, "alpha", info->alpha);
     cli_json_end(json);
 }
 

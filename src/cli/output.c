@@ -117,6 +117,8 @@ void cli_json_integer(struct cli_json *json, const char *name, int64_t value)
 
 void cli_json_real(struct cli_json *json, const char *name, double value) { set(json, name, json_real(value)); }
 
+void cli_json_bool(struct cli_json *json, const char *name, bool value) { set(json, name, json_boolean(value)); }
+
 void cli_json_null(struct cli_json *json, const char *name) { set(json, name, json_null()); }
 
 void cli_json_integers(struct cli_json *json, const char *name, const int64_t *values, size_t count)

@@ -26,6 +26,7 @@ void cli_json_text(struct cli_json *json, const char *name,
                    const char *value); /* bytes that are no UTF-8 become U+FFFD */
 void cli_json_integer(struct cli_json *json, const char *name, int64_t value);
 void cli_json_real(struct cli_json *json, const char *name, double value);
+void cli_json_bool(struct cli_json *json, const char *name, bool value);
 void cli_json_null(struct cli_json *json, const char *name);
 void cli_json_integers(struct cli_json *json, const char *name, const int64_t *values, size_t count);
 void cli_json_end(struct cli_json *json); /* prints and frees */

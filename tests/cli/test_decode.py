@@ -32,6 +32,43 @@ def test_listed_frames_come_in_the_order_of_the_list(stoker, golden, tmp_path):
     assert numpy.array_equal(some, everything[[9, 0, 59, 9]])
 
 
+def test_frames_by_time(stoker, golden, tmp_path):
+    clip = golden / "h264_bframes_g12.mp4"  # 60 frames, 30 a second
+    assert stoker("decode", clip, "--frames", "45,0,9", "-o", "number.npy").returncode == 0
+    assert stoker("decode", clip, "--seconds", "1.5,.03,0.3", "-o", "time.npy").returncode == 0
+    assert numpy.array_equal(numpy.load(tmp_path / "number.npy"), numpy.load(tmp_path / "time.npy"))
+    done = stoker("decode", clip, "--seconds", "2", "-o", "late.npy")
+    assert done.returncode == 2 and "second 2 is asked for, the clip lasts 2 seconds" in done.stderr
+
+
+def test_plan_is_printed_and_nothing_is_decoded(stoker, golden, tmp_path):
+    clip = golden / "h264_bframes_g12.mp4"
+    plan = json.loads(stoker("decode", clip, "--frames", "59,1", "--plan", "--json").stdout)
+    assert plan["schema"] == "stoker.plan/1" and plan["by_time"] and plan["skips"]
+    assert plan["packets"] == plan["frames"] == 60 and plan["kept"] == [1, 59]
+    for packet in plan["kept_packet"]:
+        assert any(first <= packet < end for first, end in zip(plan["segment_first"], plan["segment_end"]))
+    assert plan["packets_sent"] == sum(plan["segment_end"]) - sum(plan["segment_first"])
+    again = json.loads(stoker("decode", clip, "--frames", "1,59", "--plan", "--json").stdout)
+    assert again == plan
+    text = stoker("decode", clip, "--frames", "1,59", "--plan").stdout
+    assert plan["hash"] in text and "keeps 2 of 60 frames" in text
+    everything = json.loads(stoker("decode", clip, "--frames", "all", "--plan", "--json").stdout)
+    assert not everything["by_time"] and everything["kept"] == [] and everything["packets_sent"] == 60
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (["--frames", "0", "--seconds", "0", "-o", "o"], "expected one"), (["-o", "o"], "neither --frames nor --seconds"),
+    (["--frames", "0", "--plan", "-o", "o"], "--output is given with --plan"),
+    (["--frames", "0", "--json", "-o", "o"], "without --plan"), (["--seconds", "1,-2", "-o", "o"], "--seconds is '1,-2'"),
+    (["--seconds", "1,", "-o", "o"], "expected times"), (["--frames", "0"], "--output is not given"),
+])
+def test_options_that_do_not_go_together(stoker, golden, arguments, text):
+    done = stoker("decode", golden / "rot90.mp4", *arguments)
+    assert done.returncode == 2 and text in done.stderr
+
+
 def test_size(stoker, golden, tmp_path):
     assert stoker("decode", golden / "rot90.mp4", "--frames", "0", "--size", "90x160", "-o", "o.npy").returncode == 0
     small = numpy.load(tmp_path / "o.npy")

@@ -4,7 +4,8 @@
 import json
 import os
 
-FIELDS = ["schema", "path", "codec", "width", "height", "rotation", "frames", "duration_s", "bytes", "error"]
+FIELDS = ["schema", "path", "codec", "width", "height", "rotation", "frames", "duration_s", "bytes", "error",
+          "sar", "pixel_format", "bit_depth", "matrix", "range", "interlaced", "alpha"]
 
 
 def lines(done):
@@ -29,6 +30,18 @@ def test_json_agrees_with_the_reference(stoker, golden):
             assert row["rotation"] == -clip["video"]["rotation_ccw_deg_side_data"] % 360
             if name != "truncated_faststart.mp4" and clip["container_duration"]:
                 assert abs(row["duration_s"] - float(clip["container_duration"])) < 0.1
+
+
+def test_pictures_are_told(stoker, golden):
+    rows = {row["path"].rpartition("/")[2]: row for row in lines(stoker("probe", "--json", golden))}
+    colour = [(rows[name]["pixel_format"], rows[name]["bit_depth"], rows[name]["matrix"], rows[name]["range"])
+              for name in ("fullrange_bt709.mp4", "hevc10_opengop.mp4", "rot90.mp4")]
+    assert colour == [("yuvj420p", 8, "bt709", "full"), ("yuv420p10le", 10, "bt709", "limited"),
+                      ("yuv420p", 8, None, None)]
+    assert [name for name, row in rows.items() if row["interlaced"]] == ["interlaced_tff.mkv"]
+    assert [name for name, row in rows.items() if row["alpha"]] == ["alpha_qtrle.mov", "gif_delays.gif"]
+    assert rows["sar16_11.mp4"]["sar"] == "16:11" and rows["rot90.mp4"]["sar"] == "1:1"
+    assert rows["audio_only.m4a"]["pixel_format"] is None and rows["audio_only.m4a"]["alpha"] is False
 
 
 def test_no_video_stream_is_said_exactly(stoker, golden):
