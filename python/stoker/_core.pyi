@@ -25,6 +25,66 @@ def video_source(
     std: Sequence[float] | None = None,
     damaged_max: float = 0.0,
 ) -> Source: ...
+def patch_plan(
+    clip_frames: int,
+    width: int,
+    height: int,
+    patch: int,
+    merge: int,
+    temporal: int,
+    limits: int,
+    flags: int,
+    pixels_min: int,
+    pixels_max: int,
+    clip_pixels: int,
+    frame_pixels_max: int,
+) -> dict[str, Any]: ...
+def frames_count(
+    clip_frames: int,
+    duration_s: float,
+    choice: int,
+    frames: int,
+    rate: float,
+    frames_min: int,
+    frames_max: int,
+    group: int,
+) -> int: ...
+def tubelet_plan(
+    clip_frames: int, width: int, height: int, tubelet: int, patch: int, masked: float = 0.0
+) -> dict[str, Any]: ...
+def latent_plan(
+    clip_frames: int, width: int, height: int, channels: int, stride_t: int, stride: int, patch_t: int, patch: int
+) -> dict[str, Any]: ...
+def patch_source(
+    paths: Sequence[str | PathLike[str]],
+    facts: Buffer,
+    media: int,
+    patch: int,
+    merge: int,
+    temporal: int,
+    limits: int,
+    flags: int,
+    pixels_min: int,
+    pixels_max: int,
+    clip_pixels: int,
+    frame_pixels_max: int,
+    choice: int,
+    frames: int,
+    rate: float,
+    frames_min: int,
+    frames_max: int,
+    group: int,
+    mode: int,
+    dtype: int,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+    short_clip: int,
+    damaged_max: float,
+    background: Sequence[float] | None,
+    ignore_orientation: bool,
+    partial: int,
+    max_pixels: int,
+) -> Source: ...
 def probe_image(image: str | PathLike[str] | Buffer) -> dict[str, Any]: ...
 def read_image(
     image: str | PathLike[str] | Buffer,
@@ -334,6 +394,30 @@ def pack_padding_mask(cu: Buffer, cu_padded: Buffer) -> bytearray: ...
 def pack_slice(cu_padded: Buffer, ranks: int, rank: int) -> bytearray: ...
 def pack_sequence_index(cu: Buffer, total_tokens: int) -> bytearray: ...
 def pack_sum(lengths: Buffer) -> tuple[int, int]: ...
+
+# Token-aware batches (stoker/batch.h). Arrays are bytes of uint32, loads of uint64, weights of float64.
+
+class BatchPlanner:
+    def __new__(
+        cls,
+        sources: list[tuple[Buffer, Buffer | None, float]],
+        ranks: int,
+        cells: int,
+        budget_tokens: int = 0,
+        budget_samples: int = 0,
+        window_samples: int = 0,
+        shape_count: int = 0,
+        linear_tokens: int = 0,
+        flags: int = 0,
+        pool_samples: int = 0,
+        samples: int = 0,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> BatchPlanner: ...
+    def next(self) -> dict | None: ...
+    def skip(self, windows: int) -> bool: ...
+    def open(self, ids: Buffer) -> None: ...
+    def reweigh(self, weights: Buffer) -> None: ...
 
 # Text: JSON lines to tokens, a block at a time (stoker/text.h).
 

@@ -327,10 +327,11 @@ static PyObject *source_describe(PyObject *self, PyObject *args)
     PyObject *path = descriptor.path != NULL
                          ? PyUnicode_DecodeFSDefaultAndSize(descriptor.path, (Py_ssize_t)strlen(descriptor.path))
                          : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:K,s:N,s:K,s:L,s:i,s:N,s:K}", "id", (unsigned long long)descriptor.id, "path", path,
+    return Py_BuildValue("{s:K,s:N,s:K,s:L,s:i,s:N,s:K,s:K}", "id", (unsigned long long)descriptor.id, "path", path,
                          "bytes", (unsigned long long)descriptor.bytes, "mtime_ns", (long long)descriptor.mtime_ns,
                          "dtype", (int)descriptor.dtype, "shape", shape, "sample_bytes",
-                         (unsigned long long)descriptor.sample_bytes);
+                         (unsigned long long)descriptor.sample_bytes, "tokens",
+                         (unsigned long long)descriptor.tokens);
 }
 
 static PyObject *source_materialise(PyObject *self, PyObject *args)
@@ -424,5 +425,8 @@ static PyMethodDef media_functions[] = {
 int core_media_init(PyObject *module)
 {
     source_type = core_add_type(module, "Source", &source_spec);
-    return source_type == NULL || PyModule_AddFunctions(module, media_functions) < 0 ? -1 : core_image_init(module);
+    if (source_type == NULL || PyModule_AddFunctions(module, media_functions) < 0 || core_image_init(module) < 0) {
+        return -1;
+    }
+    return core_vision_init(module);
 }

@@ -20,7 +20,8 @@ PyObject *core_source_wrap(stoker_source *source);
 /* Three numbers of a sequence into `out`, which None leaves as it is; -1 with an exception that says `name`. */
 int core_colour(PyObject *sequence, float out[3], const char *name);
 
-/* The functions of images; called by core_media_init(). */
+/* The functions of images and of vision models; called by core_media_init(). */
 int core_image_init(PyObject *module);
+int core_vision_init(PyObject *module);
 
 #endif

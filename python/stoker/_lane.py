@@ -20,7 +20,7 @@ import pickle
 import cloudpickle
 import torch
 
-from . import _fanout, _files, _native, _pickling, _plane, _core, _tree, errors, media
+from . import _fanout, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
 
 __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
@@ -50,7 +50,8 @@ def native_view(dataset):
     if not isinstance(dataset, _files.FileDataset) or not dataset.native:
         return None
     own = ("__getitem__", "__getitems__", "__len__", "_decode")
-    base = next((base for base in (media.VideoDataset, media.ImageDataset) if isinstance(dataset, base)), None)
+    bases = (_patches.PatchDataset, media.VideoDataset, media.ImageDataset)
+    base = next((base for base in bases if isinstance(dataset, base)), None)
     if base is None or any(getattr(type(dataset), name, None) is not getattr(base, name, None) for name in own):
         return None  # a subclass that does something of its own
     return NativeView(dataset, indices)
@@ -410,11 +411,10 @@ class Crew:
     def _rebuild_native(self, batch, index):
         if isinstance(self._native, _native.TokenView):
             return self._native.rebuild(batch, self._collated)
+        if isinstance(self._native.dataset, _patches.PatchDataset):
+            return self._rebuild_patches(batch, index)
         leaf = batch.leaf(0)
-        if leaf.size < _tree.INLINE_BYTES:  # a small leaf must not keep a slab (rule A5)
-            flat = torch.frombuffer(bytearray(leaf), dtype=torch.uint8)
-        else:
-            flat = torch.from_dlpack(leaf)
+        flat = _flat(leaf)
         video = flat.view(_DTYPES[leaf.dtype]).view(leaf.shape)
         if not self._collated:
             video = video[0]
@@ -425,6 +425,17 @@ class Crew:
             marks = torch.frombuffer(bytearray(batch.leaf(1)), dtype=torch.bool)
             made.append(marks if self._collated else bool(marks[0]))
         return made if len(made) > 1 else video
+
+    def _rebuild_patches(self, batch, index):
+        """As the dataset's own collate function would put the samples together."""
+        made = {}
+        for number, name in enumerate(self._native.dataset._source().names):
+            leaf = batch.leaf(number)
+            flat = _flat(leaf) if leaf.size else torch.empty(0, dtype=torch.uint8)
+            made[name] = flat.view(_DTYPES[leaf.dtype]).view(leaf.shape)
+        if not self._native.dataset.return_index:
+            return made
+        return [made, torch.tensor(index) if self._collated else index]
 
     def stats(self) -> dict:
         """Sums of the counters of the lanes."""
@@ -443,6 +454,20 @@ class Crew:
             self._closed = self.stats()
             for lane in self._lanes:
                 lane.close()
+
+
+def _flat(leaf):
+    """The bytes of a leaf: a private copy if it is small, for a small leaf must not keep a slab (rule A5)."""
+    if leaf.size < _tree.INLINE_BYTES:
+        return torch.frombuffer(bytearray(leaf), dtype=torch.uint8)
+    return torch.from_dlpack(leaf)
+
+
+def own_collate(dataset):
+    """The collate function of a dataset whose samples differ in size, which takes the place of the default one."""
+    if type(dataset) is torch.utils.data.Subset:
+        dataset = dataset.dataset
+    return dataset.collate_fn if isinstance(dataset, _patches.PatchDataset) else None
 
 
 def _batch_size(loader) -> int:

@@ -12,7 +12,7 @@ import operator
 import os
 from collections.abc import Iterable, Sequence
 
-from . import _core, _files, errors
+from . import _core, _files, _patches, errors, presets
 from ._files import sample_error
 
 __all__ = ["IMAGE_EXTENSIONS", "VIDEO_EXTENSIONS", "ImageDataset", "VideoDataset", "probe", "probe_image", "read_image"]
@@ -60,6 +60,8 @@ class VideoDataset(_files.FileDataset):
         damaged_max: largest share of a clip's promised frames that may be undecodable (default 0.5).
         return_index: items are ``(video, index)`` and batches ``(video, int64 tensor)``.
         as_numpy: items are NumPy arrays even where PyTorch is installed.
+        preset: a model family by name (:mod:`stoker.presets`), whose constants stand where no keyword is given. For
+            families of patches items are dicts that differ in size: see :class:`VideoPatches`.
 
     Items are torch tensors if PyTorch is installed (NumPy arrays else, or with ``as_numpy=True``) of shape
     ``(frames, 3, height, width)`` in the order of ``layout``.
@@ -70,6 +72,11 @@ class VideoDataset(_files.FileDataset):
 
     _noun = "clips"
 
+    def __new__(cls, *arguments, preset: str | None = None, **keywords):
+        patches = cls is VideoDataset and preset is not None and presets.kind_of(preset) == "patches"
+        return super().__new__(VideoPatches if patches else cls)
+
+    @_patches.with_preset
     def __init__(
         self,
         source: str | os.PathLike | Iterable[str | os.PathLike],
@@ -219,12 +226,18 @@ class ImageDataset(_files.FileDataset):
         return_partial: items are ``(image, partial)`` or ``(image, index, partial)``, and batches have a bool tensor;
             it is True for a file that is damaged. Needs ``partial="accept"``.
         as_numpy: items are NumPy arrays even where PyTorch is installed.
+        preset: a family of patches by name (:mod:`stoker.presets`): items are dicts that differ in size, see
+            :class:`ImagePatches`, and other keywords are those of :class:`stoker._patches.PatchDataset`.
 
     A file that is missing, damaged or no image raises :class:`stoker.SampleError` when its item is asked for. Sizes and
     times of the files are read when the dataset is made; a file that was changed since then is a mismatch.
     """
 
     _noun = "images"
+
+    def __new__(cls, *arguments, preset: str | None = None, **keywords):
+        patches = cls is ImageDataset and preset is not None
+        return super().__new__(ImagePatches if patches else cls)
 
     def __init__(
         self,
@@ -284,6 +297,25 @@ class ImageDataset(_files.FileDataset):
             raise sample_error(error, position, self.paths[position]) from None
         extra = (position,) * self.return_index + (facts["partial"],) * self.return_partial
         return (image, *extra) if extra else image
+
+
+class VideoPatches(_patches.PatchDataset, VideoDataset):
+    """What ``VideoDataset(source, preset="qwen2-vl")`` is: clips as patches of a vision-language model."""
+
+    media = "video"
+
+    def __init__(self, source, *, preset: str, **keywords) -> None:
+        self._set_up(_files.find(source, VIDEO_EXTENSIONS, "video"), preset, keywords)
+
+
+class ImagePatches(_patches.PatchDataset, ImageDataset):
+    """What ``ImageDataset(source, preset="qwen2-vl")`` is: images as patches of a vision-language model."""
+
+    media = "image"
+    return_partial = False
+
+    def __init__(self, source, *, preset: str, **keywords) -> None:
+        self._set_up(_files.find(source, IMAGE_EXTENSIONS, "image"), preset, keywords)
 
 
 def _share(value: float | None) -> float:

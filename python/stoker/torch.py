@@ -140,6 +140,8 @@ class DistributedDataLoader(DataLoader):
                 dataset, num_replicas=world, rank=rank, shuffle=bool(shuffle), seed=seed or 0, drop_last=False
             )
             shuffle = None
+        if collate_fn is None and (batch_size is not None or batch_sampler is not None):
+            collate_fn = _lane.own_collate(dataset)
         super().__init__(
             dataset,
             batch_size,
@@ -178,7 +180,9 @@ class DistributedDataLoader(DataLoader):
 
     def _runs_native(self) -> bool:
         """Native decoding gives what the default functions would give; any other needs Python in the workers."""
-        stock = default_collate if self._auto_collation else torch.utils.data._utils.collate.default_convert
+        stock = torch.utils.data._utils.collate.default_convert
+        if self._auto_collation:
+            stock = _lane.own_collate(self.dataset) or default_collate
         return self.collate_fn is stock and self.worker_init_fn is None and self.num_workers > 0
 
     def _check_policy(self, on_error, fan_out, pad_value, seeding) -> None:

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "media/sampling.h"
 
 #define PATCH_MAX 1024u
 #define MERGE_MAX 64u
@@ -216,11 +217,9 @@ stoker_status stoker_frames_count(const stoker_frame_rule *rule, const stoker_cl
 
 uint64_t stoker_frames_index(stoker_frame_choice choice, const stoker_frame_place *place)
 {
-    const uint64_t n = place->frames ? place->frames : 1, count = place->count ? place->count : 1;
-    const uint64_t i = place->index < count ? place->index : count - 1;
-    if (n <= count) return i < n ? i : n - 1;
-    if (choice == STOKER_FRAMES_STEP) return i * n / count;
-    return count == 1 ? 0 : divide_even(i * (n - 1), count - 1);
+    const uint64_t n = place->frames ? place->frames : 1;
+    const uint32_t count = place->count ? place->count : 1, i = place->index < count ? place->index : count - 1;
+    return choice == STOKER_FRAMES_STEP ? stk_sampling_step(n, count, i) : stk_sampling_uniform(n, count, i);
 }
 
 /* ------------------------------------------------------------------------------------------ tubelets, causal latents */
