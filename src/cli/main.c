@@ -18,6 +18,7 @@ static const struct cli_command commands[] = {
     {"probe", "facts of video files: codec, size, frames, duration", cmd_probe},
     {"decode", "decode frames of a video file into a .npy file", cmd_decode},
     {"index", "work with token files: info, stats, verify, cat, merge, ...", cmd_index},
+    {"manifest", "scans of many videos, kept: build, verify, show, merge", cmd_manifest},
     {"preprocess", "JSON lines to token files", cmd_preprocess},
     {"dataserver", "serve the ranks of one job on this host", cmd_dataserver},
     {"worker", NULL, cmd_worker},
