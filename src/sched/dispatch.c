@@ -2,8 +2,8 @@
  *
  * Who makes what next: see dispatch.h for the life of a batch.
  *
- * One block holds the lanes, the batches, the items and one priority queue a pool (sched/heap). A batch is in its
- * pool's queue exactly while it may hand out an item (settle_queue). The items of a batch are a chain in order of their
+ * One block holds the lanes, the batches, the items and the queues (dispatch_queue.c). A batch is in a queue exactly
+ * while it may hand out an item. The items of a batch are a chain in order of their
  * place; those that wait to be handed out are a second chain. An item's id holds its slot and a serial number that
  * changes each time it is handed out, so that the answer of a worker that was given up is recognised as late (rule C3).
  */
@@ -13,57 +13,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "sched/heap.h"
-
-#define NONE UINT32_MAX
-#define WALK_END (UINT32_MAX - 1)
-#define SLOT_BITS 24u
-#define LOST_MAX 2u /* the second loss of an item fails its batch: it may be what kills the workers */
-
-enum item_state { ITEM_TODO, ITEM_RUNNING, ITEM_GOOD, ITEM_BAD };
-
-struct item {
-    uint64_t item_id; /* of the hand-out in progress; 0 while none is */
-    uint32_t batch, index;
-    uint32_t next; /* in order of place; also the chain of free slots */
-    uint32_t next_todo;
-    uint32_t attempt, retried; /* hand-outs so far; of those, repeats for bad data */
-    uint32_t from_index;
-    uint8_t state, kind, lost, substitute;
-};
-
-struct batch {
-    uint32_t lane, generation;
-    uint64_t sequence, deadline_ns, order;
-    uint32_t item_count, items_left, running, bad;
-    uint32_t skipped, retried, failed_index;
-    uint32_t first_item, first_todo, last_todo;
-    uint32_t prev, next; /* in the lane's plan; next is also the chain of free slots */
-    bool granted, canceled, failed, ended, copying;
-};
-
-struct lane {
-    struct stk_lane_options options;
-    uint32_t first, last, waiting; /* batches: the plan, and its first one that waits for memory */
-    uint32_t waiting_at;           /* place in dispatch->waiting_lanes */
-    uint64_t newest;               /* sequence added last, of this generation, also after its removal */
-    uint32_t newest_generation;
-    bool open, planned; /* planned: newest is set */
-};
-
-struct stk_dispatch {
-    struct stk_dispatch_limits limits;
-    struct lane *lanes;
-    struct batch *batches;
-    struct item *items;
-    struct stk_heap_node *nodes; /* one a batch */
-    uint32_t *queues;            /* one root a pool */
-    uint32_t *waiting_lanes;     /* lanes with a batch that waits for memory, in no order */
-    uint32_t waiting_count;
-    uint32_t batches_touched, items_touched; /* slots above were never used: nothing is cleared at creation */
-    uint32_t free_batch, free_item, items_in_use;
-    uint64_t next_order, next_serial;
-};
+#include "sched/dispatch_internal.h"
 
 static size_t part(size_t *offset, size_t count, size_t size)
 {
@@ -73,7 +23,7 @@ static size_t part(size_t *offset, size_t count, size_t size)
 }
 
 struct layout {
-    size_t lanes, batches, items, nodes, queues, waiting_lanes, total;
+    size_t lanes, batches, items, nodes, pools, flows, share_flows, share_nodes, waiting_lanes, total;
 };
 
 static struct layout lay_out(const struct stk_dispatch_limits *limits)
@@ -87,7 +37,10 @@ static struct layout lay_out(const struct stk_dispatch_limits *limits)
     layout.batches = part(&offset, limits->batches, sizeof(struct batch));
     layout.items = part(&offset, limits->items, sizeof(struct item));
     layout.nodes = part(&offset, limits->batches, sizeof(struct stk_heap_node));
-    layout.queues = part(&offset, limits->lanes + 1u, sizeof(uint32_t));
+    layout.pools = part(&offset, limits->lanes + 1u, sizeof(struct pool_state));
+    layout.flows = part(&offset, limits->lanes + 1u, sizeof(struct flow));
+    layout.share_flows = part(&offset, limits->lanes + 1u, sizeof(struct stk_share_flow));
+    layout.share_nodes = part(&offset, limits->lanes + 1u, sizeof(struct stk_heap_node));
     layout.waiting_lanes = part(&offset, limits->lanes, sizeof(uint32_t));
     layout.total = part(&offset, 0, 1);
     return layout;
@@ -108,11 +61,17 @@ struct stk_dispatch *stk_dispatch_init(void *block, size_t size, const struct st
     d->batches = (void *)(bytes + layout.batches);
     d->items = (void *)(bytes + layout.items);
     d->nodes = (void *)(bytes + layout.nodes);
-    d->queues = (void *)(bytes + layout.queues);
+    d->pools = (void *)(bytes + layout.pools);
+    d->flows = (void *)(bytes + layout.flows);
+    stk_share_init(&d->share, (void *)(bytes + layout.share_flows), (void *)(bytes + layout.share_nodes));
     d->waiting_lanes = (void *)(bytes + layout.waiting_lanes);
     d->free_batch = d->free_item = NONE;
     memset(d->lanes, 0, limits->lanes * sizeof *d->lanes);
-    for (uint32_t i = 0; i <= limits->lanes; i++) d->queues[i] = STK_HEAP_NONE;
+    for (uint32_t i = 0; i <= limits->lanes; i++) {
+        d->pools[i] = (struct pool_state){.roots = {STK_HEAP_NONE, STK_HEAP_NONE}};
+        d->flows[i] = (struct flow){.roots = {STK_HEAP_NONE, STK_HEAP_NONE}};
+        stk_share_open(&d->share, i, 1);
+    }
     return d;
 }
 
@@ -142,22 +101,6 @@ static struct item *running_item(const struct stk_dispatch *d, uint64_t item_id)
 static uint32_t slot_of(const struct stk_dispatch *d, const struct item *item) { return (uint32_t)(item - d->items); }
 
 /* ---- queues ---- */
-
-/* Puts the batch where its state says it belongs: in its pool's queue, with its present key, or out of it. */
-static void settle_queue(struct stk_dispatch *d, uint32_t batch)
-{
-    const struct batch *b = &d->batches[batch];
-    uint32_t *queue = &d->queues[d->lanes[b->lane].options.pool];
-    struct stk_heap_node *node = &d->nodes[batch];
-    struct stk_heap_key key = {.deadline_ns = b->deadline_ns, .remaining = b->items_left, .order = b->order};
-    bool wanted = b->granted && !b->canceled && !b->failed && b->first_todo != NONE;
-    if (node->inside && wanted && node->key.deadline_ns == key.deadline_ns && node->key.remaining == key.remaining)
-        return;
-    if (node->inside) *queue = stk_heap_remove(d->nodes, *queue, batch);
-    if (!wanted) return;
-    node->key = key;
-    *queue = stk_heap_insert(d->nodes, *queue, batch);
-}
 
 static void todo_first(struct stk_dispatch *d, struct batch *b, uint32_t slot)
 {
@@ -207,12 +150,14 @@ stoker_status stk_dispatch_lane_open(struct stk_dispatch *d, uint32_t lane, cons
     STK_ASSERT(options->pool <= d->limits.lanes);
     STK_ASSERT(options->policy <= STK_POLICY_REPLACE);
     d->lanes[lane] = (struct lane){.options = *options, .first = NONE, .last = NONE, .waiting = NONE, .open = true};
+    stk_dispatch_lane_join(d, lane);
     return STOKER_OK;
 }
 
 void stk_dispatch_lane_close(struct stk_dispatch *d, uint32_t lane)
 {
     STK_ASSERT(get_lane(d, lane)->first == NONE);
+    stk_dispatch_lane_part(d, lane);
     d->lanes[lane].open = false;
 }
 
@@ -311,7 +256,7 @@ size_t stk_dispatch_cancel(struct stk_dispatch *d, uint32_t lane, uint32_t *out,
         struct batch *b = &d->batches[batch];
         if (b->ended || b->canceled) continue;
         b->canceled = true;
-        settle_queue(d, batch);
+        stk_dispatch_settle_queue(d, batch);
         if (b->running > 0) continue;
         b->ended = true;
         STK_ASSERT(count < cap);
@@ -373,7 +318,7 @@ void stk_dispatch_granted(struct stk_dispatch *d, uint32_t batch)
     STK_ASSERT(d->lanes[b->lane].waiting == batch); /* plan order (rule A1) */
     b->granted = true;
     settle_waiting(d, b->lane, b->next);
-    settle_queue(d, batch);
+    stk_dispatch_settle_queue(d, batch);
 }
 
 /* ---- items ---- */
@@ -381,7 +326,7 @@ void stk_dispatch_granted(struct stk_dispatch *d, uint32_t batch)
 bool stk_dispatch_pick(struct stk_dispatch *d, uint32_t pool, struct stk_item *out_item)
 {
     STK_ASSERT(pool <= d->limits.lanes);
-    uint32_t batch = d->queues[pool];
+    uint32_t batch = stk_dispatch_next_batch(d, pool);
     if (batch == STK_HEAP_NONE) return false;
     struct batch *b = &d->batches[batch];
     uint32_t slot = b->first_todo;
@@ -392,7 +337,8 @@ bool stk_dispatch_pick(struct stk_dispatch *d, uint32_t pool, struct stk_item *o
     item->state = ITEM_RUNNING;
     item->item_id = ++d->next_serial << SLOT_BITS | slot;
     b->running++;
-    settle_queue(d, batch);
+    stk_dispatch_item_out(d, batch, item);
+    stk_dispatch_settle_queue(d, batch);
     *out_item = (struct stk_item){.item_id = item->item_id,
                                   .batch = batch,
                                   .index = item->index,
@@ -413,8 +359,9 @@ void stk_dispatch_unpick(struct stk_dispatch *d, uint64_t item_id)
     item->item_id = 0;
     item->attempt--;
     b->running--;
+    stk_dispatch_item_back(d, item->batch, item);
     todo_first(d, b, slot_of(d, item));
-    settle_queue(d, item->batch);
+    stk_dispatch_settle_queue(d, item->batch);
 }
 
 static enum stk_batch_verdict fail_batch(struct stk_dispatch *d, uint32_t batch, uint32_t index)
@@ -422,7 +369,7 @@ static enum stk_batch_verdict fail_batch(struct stk_dispatch *d, uint32_t batch,
     struct batch *b = &d->batches[batch];
     b->failed = true;
     b->failed_index = index;
-    settle_queue(d, batch);
+    stk_dispatch_settle_queue(d, batch);
     if (d->lanes[b->lane].waiting == batch) settle_waiting(d, b->lane, b->next);
     if (b->running > 0) return STK_VERDICT_NONE;
     b->ended = true;
@@ -468,7 +415,7 @@ static enum stk_batch_verdict item_ended(struct stk_dispatch *d, uint32_t batch)
         b->items_left = b->skipped = b->bad;
         plan_copies(d, b);
     }
-    settle_queue(d, batch);
+    stk_dispatch_settle_queue(d, batch);
     if (b->items_left > 0) return STK_VERDICT_NONE;
     STK_ASSERT(b->running == 0);
     b->ended = true;
@@ -493,7 +440,7 @@ static enum stk_batch_verdict bad_data(struct stk_dispatch *d, struct item *item
         return fail_batch(d, item->batch, item->index);
     }
     todo_last(d, b, slot_of(d, item));
-    settle_queue(d, item->batch);
+    stk_dispatch_settle_queue(d, item->batch);
     return STK_VERDICT_NONE;
 }
 
@@ -508,6 +455,7 @@ enum stk_batch_verdict stk_dispatch_finish(struct stk_dispatch *d, uint64_t item
     item->state = ITEM_BAD; /* until known better below */
     STK_ASSERT(b->running > 0);
     b->running--;
+    stk_dispatch_item_back(d, item->batch, item);
     if (b->canceled || b->failed) {
         if (b->running > 0) return STK_VERDICT_NONE;
         b->ended = true;
@@ -522,12 +470,12 @@ enum stk_batch_verdict stk_dispatch_finish(struct stk_dispatch *d, uint64_t item
         if (++item->lost == LOST_MAX) break;
         b->retried++;
         todo_first(d, b, slot_of(d, item));
-        settle_queue(d, item->batch);
+        stk_dispatch_settle_queue(d, item->batch);
         return STK_VERDICT_NONE;
     case STK_OUTCOME_UNSTARTED:
         item->attempt--;
         todo_first(d, b, slot_of(d, item));
-        settle_queue(d, item->batch);
+        stk_dispatch_settle_queue(d, item->batch);
         return STK_VERDICT_NONE;
     case STK_OUTCOME_FATAL: break;
     }
@@ -548,13 +496,14 @@ void stk_dispatch_restart(struct stk_dispatch *d, uint32_t batch)
     b->first_todo = b->last_todo = NONE;
     for (uint32_t slot = b->first_item; slot != NONE; slot = d->items[slot].next) {
         struct item *item = &d->items[slot];
+        stk_dispatch_item_back(d, batch, item);
         item->item_id = 0;
         item->kind = STK_ITEM_MAKE;
         item->retried = 0;
         item->substitute = 0; /* item->lost stays: a sample that hangs each of its workers ends the batch at last */
         todo_last(d, b, slot);
     }
-    settle_queue(d, batch);
+    stk_dispatch_settle_queue(d, batch);
 }
 
 enum stk_batch_verdict stk_dispatch_fail(struct stk_dispatch *d, uint32_t batch)
@@ -567,7 +516,7 @@ enum stk_batch_verdict stk_dispatch_fail(struct stk_dispatch *d, uint32_t batch)
 void stk_dispatch_set_deadline(struct stk_dispatch *d, uint32_t batch, uint64_t deadline_ns)
 {
     get_batch(d, batch)->deadline_ns = deadline_ns;
-    settle_queue(d, batch);
+    stk_dispatch_settle_queue(d, batch);
 }
 
 void stk_dispatch_read(const struct stk_dispatch *d, uint32_t batch, struct stk_batch_state *out_state)

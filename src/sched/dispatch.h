@@ -9,7 +9,9 @@
  *
  * Life of a batch: WAITING (no memory) -> RUNNING (granted, items are handed to workers) -> COPYING (skip policy only)
  * -> finished, when the caller removes it. Workers take the item with the earliest deadline; ties go to the batch with
- * the largest remaining work, then to the older one (rule D1). Batches of a cancelled iteration give no new items and
+ * the largest remaining work, then to the older one (rule D1). In the native pool loaders take turns by weighted deficit
+ * (sched/share) before that, so that each admitted batch starts, and items predicted longer than a window leave one
+ * worker to others, if there are others. Batches of a cancelled iteration give no new items and
  * are finished, as CANCELED, as soon as no worker holds one of their items (rule A4: memory is reassigned only then).
  *
  * Pure: memory is the caller's block, sized once; time and everything else come as arguments. One owner.
@@ -46,22 +48,22 @@ enum stk_item_kind { STK_ITEM_MAKE, STK_ITEM_COPY };
 
 /* What a worker is told to do. */
 struct stk_item {
-    uint64_t item_id;     /* unique for ever; a late answer for an id that is not live is dropped (rule C3) */
-    uint32_t batch;       /* handle */
-    uint32_t index;       /* place of the sample in its batch */
+    uint64_t item_id; /* unique for ever; a late answer for an id that is not live is dropped (rule C3) */
+    uint32_t batch;   /* handle */
+    uint32_t index;   /* place of the sample in its batch */
     enum stk_item_kind kind;
-    uint32_t attempt;     /* how often it was handed out before */
-    uint32_t substitute;  /* 0: the planned sample; k: the k-th after it (REPLACE) */
-    uint32_t from_index;  /* COPY: the place that is copied */
+    uint32_t attempt;    /* how often it was handed out before */
+    uint32_t substitute; /* 0: the planned sample; k: the k-th after it (REPLACE) */
+    uint32_t from_index; /* COPY: the place that is copied */
 };
 
 enum stk_item_outcome {
     STK_OUTCOME_OK,
-    STK_OUTCOME_BAD_DATA, /* the data is at fault: retries, then the policy */
-    STK_OUTCOME_LOST,     /* the worker died, hung or was killed: handed out again once, then the batch fails (rule
+    STK_OUTCOME_BAD_DATA,  /* the data is at fault: retries, then the policy */
+    STK_OUTCOME_LOST,      /* the worker died, hung or was killed: handed out again once, then the batch fails (rule
                              C1) */
     STK_OUTCOME_UNSTARTED, /* the worker died before it read the task: handed out again, it counts as no try */
-    STK_OUTCOME_FATAL     /* machine or caller at fault: the batch fails */
+    STK_OUTCOME_FATAL      /* machine or caller at fault: the batch fails */
 };
 
 enum stk_batch_verdict {
@@ -90,6 +92,12 @@ stoker_status stk_dispatch_lane_open(struct stk_dispatch *dispatch, uint32_t lan
                                      const struct stk_lane_options *options, stoker_error *err);
 /* The lane must have no batches. */
 void stk_dispatch_lane_close(struct stk_dispatch *dispatch, uint32_t lane);
+
+/* Lanes with the same key take one turn among the loaders of the native pool, for `weight` times the work (0: 1; the
+ * first lane of a key decides). Lanes that were not given one share one. The lane must have no batches. */
+void stk_dispatch_lane_share(struct stk_dispatch *dispatch, uint32_t lane, uint64_t key, uint32_t weight);
+/* How many workers a pool has: rule D1 leaves one of several to short items. 0: unknown, no rule. */
+void stk_dispatch_set_workers(struct stk_dispatch *dispatch, uint32_t pool, uint32_t workers);
 
 /* Adds a batch at the end of the lane's plan; sequences of one generation rise by one. LIMIT if a table is full,
  * INVALID_ARGUMENT for another sequence or an item count outside 1...STK_BATCH_SAMPLES_MAX. The handle is below
@@ -133,6 +141,9 @@ enum stk_batch_verdict stk_dispatch_fail(struct stk_dispatch *dispatch, uint32_t
 /* Removes a finished batch; its handle and ids are dead. */
 void stk_dispatch_remove(struct stk_dispatch *dispatch, uint32_t batch);
 
+/* What one item of the batch is predicted to take, and the window of its ranks (0: unknown); items that take longer than
+ * a window are long ones. Says how large the remaining work is, and what the batch's loader is charged. */
+void stk_dispatch_set_cost(struct stk_dispatch *dispatch, uint32_t batch, uint64_t item_ns, uint64_t window_ns);
 void stk_dispatch_set_deadline(struct stk_dispatch *dispatch, uint32_t batch, uint64_t deadline_ns);
 void stk_dispatch_read(const struct stk_dispatch *dispatch, uint32_t batch, struct stk_batch_state *out_state);
 /* Walks the batches of a lane in plan order: start with *cursor = UINT32_MAX; false at the end. The batch that was
