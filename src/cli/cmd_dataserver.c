@@ -168,6 +168,7 @@ int cmd_dataserver(int argc, char **argv)
         options.listen_fd = (int)strtol(listen_fd, &end, 10);
         if (!*listen_fd || *end || fcntl(options.listen_fd, F_GETFD) < 0)
             return cli_usage_error(&usage, "--listen-fd '%s' is not an open descriptor", listen_fd);
+        options.owns_output = 1; /* a rank's, which started us */
     }
     return serve(&options, listen_name);
 }

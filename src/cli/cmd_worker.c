@@ -15,14 +15,25 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
+static int parse_isolation(const char *text, stoker_isolation *out)
+{
+    static const char *const names[] = {"auto", "on", "off"};
+    *out = STOKER_ISOLATION_AUTO;
+    for (int i = 0; i < 3; i++)
+        if (text && strcmp(text, names[i]) == 0) return *out = (stoker_isolation)i, 1;
+    return !text;
+}
+
 int cmd_worker(int argc, char **argv)
 {
-    const char *fd_text = NULL;
+    const char *fd_text = NULL, *isolation = NULL, *max_bytes = NULL;
     const struct cli_option table[] = {
-        {0, "fd", "N", "descriptor of the connected socket to the DataServer", NULL, &fd_text}};
+        {0, "fd", "N", "descriptor of the connected socket to the DataServer", NULL, &fd_text},
+        {0, "isolation", "MODE", "give up what a decoder does not need: auto (default), on or off", NULL, &isolation},
+        {0, "max-bytes", "N", "private memory that the process may use (default: no limit)", NULL, &max_bytes}};
     const struct cli_usage usage = {
-        "worker", "--fd N",
-        "Decode the samples that a DataServer asks for until it closes the socket. DataServers start it.", table, 1};
+        "worker", "--fd N [--isolation MODE] [--max-bytes N]",
+        "Decode the samples that a DataServer asks for until it closes the socket. DataServers start it.", table, 3};
     int count;
     switch (cli_options_parse(&usage, argc, argv, &count)) {
     case CLI_PARSED_HELP: return CLI_EXIT_DONE;
@@ -37,7 +48,13 @@ int cmd_worker(int argc, char **argv)
     (void)signal(SIGINT, SIG_IGN);  /* a terminal's Ctrl-C is the trainer's; this process ends with its socket */
     (void)signal(SIGPIPE, SIG_IGN); /* the closed socket is found when it is read */
     stoker_error err = {0};
-    stoker_status status = stoker_worker_run(fd, &err);
+    stoker_worker_options options = STOKER_WORKER_OPTIONS_INIT;
+    if (!parse_isolation(isolation, &options.isolation))
+        return cli_usage_error(&usage, "--isolation '%s' is none of auto, on, off", isolation);
+    if (max_bytes) options.max_bytes = strtoull(max_bytes, &end, 10);
+    if (max_bytes && (max_bytes[0] < '0' || max_bytes[0] > '9' || *end))
+        return cli_usage_error(&usage, "--max-bytes '%s' is no number of bytes", max_bytes);
+    stoker_status status = stoker_worker_serve(fd, &options, &err);
     if (status >= 0) return CLI_EXIT_DONE;
     fprintf(stderr, "stoker worker: %s\n", err.message);
     return cli_exit_of(status);

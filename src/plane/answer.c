@@ -13,61 +13,6 @@
 
 #define DETAIL_NONE ((struct stk_span){0})
 
-/* ---- failures */
-
-/* A worker's cause without the path that it begins with: the path stands in the sample's name already. */
-static struct stk_span after_path(struct stk_span cause, const char *path)
-{
-    size_t size = strlen(path);
-    const char *text = cause.data;
-    if (cause.size < size + 2 || memcmp(text, path, size) != 0 || memcmp(text + size, ": ", 2) != 0) return cause;
-    return (struct stk_span){text + size + 2, cause.size - size - 2};
-}
-
-/* Puts the sample's id and file before what its worker said: the worker knows neither batch nor policy. */
-static struct stk_span sample_text(struct stk_server *server, const struct stk_lane *lane,
-                                   const struct stk_worker *worker, struct stk_span cause, char out[STK_TEXT_BYTES_MAX])
-{
-    int used = 0;
-    stoker_descriptor descriptor;
-    if (lane->kind != STK_SOURCE_PROCESS) {
-        bool known = stoker_source_describe(server->sources[lane->source].source, worker->sample_id, &descriptor,
-                                            NULL) == STOKER_OK;
-        if (known && descriptor.path) {
-            used = snprintf(out, STK_TEXT_BYTES_MAX, "sample %llu ('%s'): ", (unsigned long long)worker->sample_id,
-                            descriptor.path);
-            cause = after_path(cause, descriptor.path);
-        } else {
-            used = snprintf(out, STK_TEXT_BYTES_MAX, "sample %llu: ", (unsigned long long)worker->sample_id);
-        }
-    }
-    if (used >= (int)STK_TEXT_BYTES_MAX) used = STK_TEXT_BYTES_MAX - 1;
-    size_t room = STK_TEXT_BYTES_MAX - (size_t)used;
-    if (cause.size > room) cause.size = room;
-    if (cause.size) memcpy(out + used, cause.data, cause.size);
-    return (struct stk_span){out, (size_t)used + cause.size};
-}
-
-/* Whose fault is it? Skipping is for faults of the data only (rule C1): those of machine or caller fail the batch,
- * after the retries. */
-static enum stk_item_outcome outcome_of(const struct stk_lane *lane, const struct stk_worker *worker,
-                                        stoker_status status)
-{
-    if (status >= 0) return STK_OUTCOME_OK;
-    if (lane->kind == STK_SOURCE_PROCESS)
-        return STK_OUTCOME_FATAL; /* its worker has tried again, and skipped what may be */
-    bool data = status == STOKER_ERR_NOT_FOUND || status == STOKER_ERR_CORRUPT || status == STOKER_ERR_MISMATCH ||
-                status == STOKER_ERR_UNSUPPORTED;
-    return data || worker->attempt < lane->retries ? STK_OUTCOME_BAD_DATA : STK_OUTCOME_FATAL;
-}
-
-/* Only the rank whose sample it is is told: with a few bad files in a hundred the others would hear of nothing else. */
-static void note_skipped(struct stk_server *server, const struct stk_lane *lane, struct stk_span text)
-{
-    stk_log(&server->log, STOKER_LOG_INFO, "sample_skipped", "%.*s", (int)text.size, (const char *)text.data);
-    stk_connection_notice(&server->connections[lane->connection], STOKER_LOG_WARN, "sample_skipped", text);
-}
-
 /* ---- DONE */
 
 static stoker_status note_result(struct stk_lane *lane, struct stk_request *request,
@@ -101,13 +46,6 @@ static void return_slabs(struct stk_server *server, struct stk_worker *worker, u
 
 static void restart(struct stk_server *server, uint32_t batch, uint64_t size);
 
-/* A sample of a ragged batch is bad for good, and the policy is to go on: its place is only marked, so that all bad ones
- * of the batch are known when its last item ends. */
-static bool may_mark(const struct stk_lane *lane, const struct stk_request *request, const struct stk_worker *worker)
-{
-    return request->ragged && lane->on_error != STOKER_ON_ERROR_RAISE && worker->attempt >= lane->retries;
-}
-
 /* The last item of a ragged batch has ended and places are marked: other ids, another layout, and all of it again. False
  * if there is nothing to put in their places: the batch fails for the last reason. */
 static bool make_again(struct stk_server *server, const struct stk_lane *lane, struct stk_request *request,
@@ -115,7 +53,9 @@ static bool make_again(struct stk_server *server, const struct stk_lane *lane, s
 {
     stoker_error err = {0};
     uint32_t batch = STK_NONE;
-    if (!stk_ragged_substitute(request->ragged, lane->on_error, lane->count, &request->samples_skipped)) return false;
+    if (!stk_ragged_substitute(request->ragged, lane->on_error, lane->count, &request->samples_skipped) ||
+        !stk_blame_leave_out(server, lane, request))
+        return false;
     stoker_status status =
         stk_ragged_lay_out(request->ragged, server->sources[lane->source].source, &request->layout, &err);
     if (status < 0) {
@@ -127,28 +67,47 @@ static bool make_again(struct stk_server *server, const struct stk_lane *lane, s
     return true;
 }
 
+/* An item whose worker has let go of it. */
+struct ended {
+    uint64_t item_id;
+    uint32_t batch, index, attempt;
+};
+
+static struct ended item_of(const struct stk_worker *worker)
+{
+    return (struct ended){worker->item_id, worker->batch, worker->index_in_batch, worker->attempt};
+}
+
+/* A sample of a ragged batch that is bad for good, where the policy is to go on, only has its place marked, so that all
+ * bad ones of the batch are known when its last item ends. */
+static void end_item(struct stk_server *server, const struct ended *item, enum stk_item_outcome outcome)
+{
+    struct stk_request *request = stk_request_of_batch(server, item->batch);
+    struct stk_lane *lane = &server->lanes[request->lane];
+    struct stk_batch_state state;
+    stk_dispatch_read(server->dispatch, item->batch, &state);
+    bool live = request->ragged && !state.canceled && !state.failed;
+    if (live && outcome == STK_OUTCOME_BAD_DATA && lane->on_error != STOKER_ON_ERROR_RAISE &&
+        item->attempt >= lane->retries) {
+        stk_ragged_mark(request->ragged, item->index);
+        outcome = STK_OUTCOME_OK;
+    }
+    if (live && outcome == STK_OUTCOME_OK && request->ragged->bad > 0 && state.items_left == 1) {
+        if (make_again(server, lane, request, item->item_id)) return;
+        outcome = STK_OUTCOME_FATAL;
+    }
+    uint32_t batch = STK_NONE;
+    enum stk_batch_verdict verdict = stk_dispatch_finish(server->dispatch, item->item_id, outcome, &batch);
+    stk_request_settle(server, batch, verdict);
+}
+
 /* The item of a worker has ended; the worker rests. */
 static void finish(struct stk_server *server, struct stk_worker *worker, enum stk_item_outcome outcome)
 {
-    struct stk_request *request = stk_request_of_batch(server, worker->batch);
-    struct stk_lane *lane = &server->lanes[request->lane];
-    struct stk_batch_state state;
-    stk_dispatch_read(server->dispatch, worker->batch, &state);
-    bool live = !state.canceled && !state.failed;
-    if (live && outcome == STK_OUTCOME_BAD_DATA && may_mark(lane, request, worker)) {
-        stk_ragged_mark(request->ragged, worker->index_in_batch);
-        outcome = STK_OUTCOME_OK;
-    }
-    return_slabs(server, worker, request->slab.slab_id);
-    uint64_t item_id = worker->item_id;
-    uint32_t batch = STK_NONE;
+    const struct ended item = item_of(worker);
+    return_slabs(server, worker, stk_request_of_batch(server, worker->batch)->slab.slab_id);
     stk_pool_rest(worker);
-    if (live && outcome == STK_OUTCOME_OK && request->ragged && request->ragged->bad > 0 && state.items_left == 1) {
-        if (make_again(server, lane, request, item_id)) return;
-        outcome = STK_OUTCOME_FATAL;
-    }
-    enum stk_batch_verdict verdict = stk_dispatch_finish(server->dispatch, item_id, outcome, &batch);
-    stk_request_settle(server, batch, verdict);
+    end_item(server, &item, outcome);
 }
 
 static stoker_status done(struct stk_server *server, struct stk_worker *worker, struct stk_span body, stoker_error *err)
@@ -166,14 +125,13 @@ static stoker_status done(struct stk_server *server, struct stk_worker *worker, 
     struct stk_request *request = stk_request_of_batch(server, worker->batch);
     struct stk_lane *lane = &server->lanes[request->lane];
     if (message.status >= 0) STK_TRY(note_result(lane, request, &message, err));
-    enum stk_item_outcome outcome = outcome_of(lane, worker, message.status);
+    enum stk_item_outcome outcome = stk_blame_outcome(lane, worker, message.status);
     if (outcome != STK_OUTCOME_OK) {
         char text[STK_TEXT_BYTES_MAX];
-        struct stk_span full = sample_text(server, lane, worker, message.text, text);
+        struct stk_span full = stk_blame_text(server, lane, worker->sample_id, message.text, text);
         stk_request_fail(request, message.status, full, message.detail);
-        if (outcome == STK_OUTCOME_BAD_DATA && lane->on_error != STOKER_ON_ERROR_RAISE &&
-            worker->attempt >= lane->retries)
-            note_skipped(server, lane, full);
+        const struct stk_bad_sample bad = {worker->sample_id, message.status, full, message.text};
+        stk_blame_answer(server, lane, worker, &bad);
     }
     finish(server, worker, outcome);
     return STOKER_OK;
@@ -226,31 +184,55 @@ static stoker_status need(struct stk_server *server, struct stk_worker *worker, 
     return STOKER_OK;
 }
 
+/* A native worker says whether it has given up what it does not need. */
+static stoker_status isolated(struct stk_server *server, struct stk_worker *worker, struct stk_span body,
+                              stoker_error *err)
+{
+    struct stk_message_template_report report;
+    STK_TRY(stk_template_report_decode(body, &report, err));
+    if (worker->crew != STK_CREW_NATIVE || worker->isolated != STK_ISOLATED_UNKNOWN)
+        return stk_fail(err, STOKER_ERR_PROTOCOL, "it reported like a template, or twice");
+    worker->isolated = report.text.size ? STK_ISOLATED_NO : STK_ISOLATED_YES;
+    (void)snprintf(server->not_isolated, sizeof server->not_isolated, "%.*s", (int)report.text.size,
+                   report.text.size ? (const char *)report.text.data : "");
+    if (report.status >= 0) return STOKER_OK;
+    char text[sizeof server->not_isolated + 128];
+    int size = snprintf(text, sizeof text, "a worker cannot work as its options say (isolation, worker_max_bytes): %s",
+                        server->not_isolated);
+    const struct stk_message_verdict verdict = {.status = report.status, .text = {text, size > 0 ? (size_t)size : 0}};
+    stk_pool_native_refused(server->pool, &verdict);
+    return STOKER_OK;
+}
+
 static stoker_status message(void *user, struct stk_worker *worker, const struct stk_incoming *in, stoker_error *err)
 {
     struct stk_server *server = user;
     switch (in->frame.type) {
     case STK_MESSAGE_DONE: return done(server, worker, in->body, err);
     case STK_MESSAGE_NEED: return need(server, worker, in->body, err);
+    case STK_MESSAGE_TEMPLATE_REPORT: return isolated(server, worker, in->body, err);
     default: return stk_fail(err, STOKER_ERR_PROTOCOL, "a worker sent a message of type %u", in->frame.type);
     }
 }
 
 /* ---- the end of workers */
 
-static enum stk_batch_verdict lose_item(struct stk_server *server, struct stk_worker *worker, uint32_t *out_batch)
+/* What is known of the item of a worker that has ended, or never will. */
+static enum stk_item_outcome judge_loss(struct stk_server *server, const struct stk_worker *worker)
 {
-    if (stk_worker_never_began(worker))
-        return stk_dispatch_finish(server->dispatch, worker->item_id, STK_OUTCOME_UNSTARTED, out_batch);
+    if (stk_worker_never_began(worker)) return STK_OUTCOME_UNSTARTED;
     struct stk_request *request = stk_request_of_batch(server, worker->batch);
     struct stk_lane *lane = &server->lanes[request->lane];
+    struct stk_bad_sample bad = {.sample_id = worker->sample_id};
     char cause[320], text[STK_TEXT_BYTES_MAX];
+    enum stk_item_outcome outcome = stk_blame_loss(request, lane, worker, &bad.status);
     int used = snprintf(cause, sizeof cause, "worker %ld was lost while making it, try %u: %s", (long)worker->pid,
                         worker->attempt + 1, worker->ending);
-    if (used >= (int)sizeof cause) used = sizeof cause - 1;
-    struct stk_span full = sample_text(server, lane, worker, (struct stk_span){cause, (size_t)used}, text);
-    stk_request_fail(request, worker->stalled ? STOKER_ERR_TIMEOUT : STOKER_ERR_LOST, full, DETAIL_NONE);
-    return stk_dispatch_finish(server->dispatch, worker->item_id, STK_OUTCOME_LOST, out_batch);
+    bad.cause = (struct stk_span){cause, used < (int)sizeof cause ? (size_t)used : sizeof cause - 1};
+    bad.text = stk_blame_text(server, lane, worker->sample_id, bad.cause, text);
+    stk_request_fail(request, bad.status, bad.text, DETAIL_NONE);
+    if (outcome != STK_OUTCOME_LOST && worker->attempt >= lane->retries) stk_blame_bad(server, lane, &bad);
+    return outcome;
 }
 
 static void gone(void *user, struct stk_worker *worker)
@@ -265,10 +247,10 @@ static void gone(void *user, struct stk_worker *worker)
         kept = stk_request_of_batch(server, worker->batch)->slab.slab_id;
     return_slabs(server, worker, kept);
     if (worker->item_id == 0 || worker->batch == STK_WORKER_NONE) return;
-    uint32_t batch = STK_NONE;
-    enum stk_batch_verdict verdict = lose_item(server, worker, &batch);
+    const struct ended item = item_of(worker);
+    enum stk_item_outcome outcome = judge_loss(server, worker);
     worker->item_id = 0;
-    stk_request_settle(server, batch, verdict);
+    end_item(server, &item, outcome);
 }
 
 /* The batch starts again in fresh memory; the old slab is quarantined until every worker that has it has reported or
@@ -298,7 +280,8 @@ static void stuck(void *user, struct stk_worker *worker)
     struct stk_server *server = user;
     if (worker->item_id == 0 || worker->batch == STK_WORKER_NONE) return;
     uint32_t batch = STK_NONE;
-    enum stk_batch_verdict verdict = lose_item(server, worker, &batch);
+    (void)judge_loss(server, worker); /* it may be busy in the kernel, which is no fault of the data */
+    enum stk_batch_verdict verdict = stk_dispatch_finish(server->dispatch, worker->item_id, STK_OUTCOME_LOST, &batch);
     worker->batch = STK_WORKER_NONE; /* its item is settled; its slabs are when it is gone */
     server->busy = server->grants = true;
     struct stk_batch_state state;

@@ -8,6 +8,7 @@
  */
 #include "plane/client.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,8 +209,11 @@ static stoker_status send_hello(struct stk_channel *channel, const stoker_client
         .pid = getpid(),
         .cpu_mask = {mask, mask_size},
     };
+    /* What workers print goes where this process prints, also if another rank started the DataServer. */
+    const int output[2] = {STDOUT_FILENO, STDERR_FILENO};
+    bool prints = fcntl(STDOUT_FILENO, F_GETFD) >= 0 && fcntl(STDERR_FILENO, F_GETFD) >= 0;
     stoker_status status;
-    STK_CHANNEL_SEND(status, channel, STK_MESSAGE_HELLO, hello, &hello, NULL, 0, err);
+    STK_CHANNEL_SEND(status, channel, STK_MESSAGE_HELLO, hello, &hello, prints ? output : NULL, prints ? 2 : 0, err);
     if (status < 0) return status;
     return stk_channel_flush_wait(channel, deadline_ns, err);
 }

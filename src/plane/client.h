@@ -36,7 +36,7 @@ struct stk_out {
     size_t capacity, size;
     uint16_t type;
     uint32_t fd_count;
-    int fds[2]; /* borrowed: the sender waits until the message was answered */
+    int fds[3]; /* borrowed: the sender waits until the message was answered */
     uint8_t body[];
 };
 
@@ -68,6 +68,8 @@ struct stoker_loader {
     struct stk_held *held;
     uint32_t loader_id, kind, batch_samples_max, any_order;
     uint64_t sample_count;
+    char quarantine_digest[STOKER_DIGEST_HEX_BYTES]; /* with its count: of what the DataServer leaves out */
+    uint64_t quarantine_count;
     /* the loader's thread */
     uint64_t next_sequence;
     uint64_t wait_began_ns;  /* first next() since the last result; 0: none */

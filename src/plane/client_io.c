@@ -173,6 +173,29 @@ static stoker_status map_region(struct stoker_client *client, struct stk_incomin
                                  out_memory, err);
 }
 
+/* This process cannot have the batch (ulimit -v, a full table of mappings): the batch fails, the connection goes on. */
+static stoker_status fail_ready(struct stoker_client *client, const struct stk_message_ready *ready,
+                                const stoker_error *cause, stoker_error *err)
+{
+    char text[STOKER_ERROR_MESSAGE_BYTES + STOKER_ERROR_CONTEXT_BYTES];
+    stk_error_text(cause, text, sizeof text);
+    struct stk_failure *failure =
+        make_failure(cause->status, (struct stk_span){text, strlen(text)}, (struct stk_span){0});
+    struct stoker_loader *loader;
+    stk_mutex_lock(client->lock);
+    struct stk_ticket *ticket =
+        stk_loader_ticket_locked(client, ready->loader_id, ready->generation, ready->sequence, &loader);
+    if (ticket) {
+        ticket->tasks_retried = ready->tasks_retried;
+        ticket->failure = failure;
+        failure = NULL;
+        stk_loader_finish_locked(loader, ticket, STK_TICKET_FAILED);
+    }
+    stk_mutex_unlock(client->lock);
+    free(failure);
+    return release_slab(client, ready->region.slab_id, err);
+}
+
 static stoker_status on_ready(struct stoker_client *client, struct stk_incoming *incoming, stoker_error *err)
 {
     struct stk_message_ready ready;
@@ -180,7 +203,13 @@ static stoker_status on_ready(struct stoker_client *client, struct stk_incoming 
     void *memory;
     STK_TRY(stk_ready_decode(incoming->body, &ready, err));
     STK_TRY(stk_batch_check(&ready, err));
-    STK_TRY(map_region(client, incoming, &ready.region, &mapping, &memory, err));
+    stoker_error map_err = {0};
+    stoker_status mapped = map_region(client, incoming, &ready.region, &mapping, &memory, &map_err);
+    if (mapped == STOKER_ERR_NO_MEMORY) return fail_ready(client, &ready, &map_err, err);
+    if (mapped < 0) {
+        if (err) *err = map_err;
+        return mapped;
+    }
     struct stoker_batch *block = take_block(client);
     struct stoker_loader *loader;
     stk_mutex_lock(client->lock);
@@ -229,6 +258,17 @@ static stoker_status on_failed(struct stoker_client *client, struct stk_span bod
     return STOKER_OK;
 }
 
+/* "<64 hexadecimal digits> <number of entries>", or nothing. */
+static void note_quarantine_locked(struct stoker_loader *loader, struct stk_span text)
+{
+    const size_t digits = STOKER_DIGEST_HEX_BYTES - 1;
+    const char *at = text.data;
+    if (text.size < digits + 2 || at[digits] != ' ') return;
+    memcpy(loader->quarantine_digest, at, digits);
+    for (size_t i = digits + 1; i < text.size && at[i] >= '0' && at[i] <= '9'; i++)
+        loader->quarantine_count = 10 * loader->quarantine_count + (uint64_t)(at[i] - '0');
+}
+
 static stoker_status on_verdict(struct stoker_client *client, uint16_t type, struct stk_span body, stoker_error *err)
 {
     struct stk_message_verdict verdict;
@@ -242,6 +282,7 @@ static stoker_status on_verdict(struct stoker_client *client, uint16_t type, str
     stk_mutex_lock(client->lock);
     struct stoker_loader *loader = stk_loader_find_locked(client, verdict.loader_id);
     if (loader && loader->state == STK_LOADER_OPENING) {
+        if (!refusal) note_quarantine_locked(loader, verdict.text);
         loader->state = refusal ? STK_LOADER_REFUSED : STK_LOADER_OPEN;
         loader->refusal = refusal;
         refusal = NULL;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,42 @@ static void test_unmapped_segment_stays_under_a_view(void **state)
     assert_int_equal(first_byte(kept), 1);
     stoker_batch_unref(kept);
     stoker_batch_unref(other);
+    stoker_loader_close(loader);
+    stoker_client_close(fake.client);
+    fake_stop(&fake);
+}
+
+/* A rank that has no room for a segment (ulimit -v) loses that batch, not its connection. */
+static void test_segment_that_cannot_be_mapped_costs_one_batch(void **state)
+{
+    (void)state;
+#ifdef STK_SANITIZED
+    skip(); /* shadow memory passes any limit */
+#endif
+    struct fake_server fake;
+    struct rlimit before, none;
+    uint64_t slabs[4];
+    stoker_batch *batch = NULL;
+    stoker_error err = {0};
+    fake_start(&fake);
+    fake_open_client(&fake);
+    stoker_loader *loader = fake_open_loader(&fake, STK_SOURCE_MEDIA);
+    stoker_batch_unref(round_trip(&fake, loader, 5));
+    assert_int_equal(fake_expect_release(&fake, slabs, 4), 1);
+    uint64_t sequence = fake_request(&fake, loader, 1);
+    fake_prepare(&fake, 6); /* which maps it, too */
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    uint64_t slab = fake_ready(&fake, (struct fake_answer){1, 1, sequence, 0}, 6, 1);
+    stoker_status status = stoker_loader_next(loader, LONG_NS, &batch, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(status, STOKER_ERR_NO_MEMORY);
+    assert_non_null(strstr(err.message, "cannot map a shared segment"));
+    assert_int_equal(fake_expect_release(&fake, slabs, 4), 1);
+    assert_int_equal(slabs[0], slab);
+    stoker_batch_unref(round_trip(&fake, loader, 6)); /* its descriptor is not sent again */
     stoker_loader_close(loader);
     stoker_client_close(fake.client);
     fake_stop(&fake);
@@ -351,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unmapped_segment_stays_under_a_view),
+        cmocka_unit_test(test_segment_that_cannot_be_mapped_costs_one_batch),
         cmocka_unit_test(test_a6_drops_from_other_threads),
         cmocka_unit_test(test_a6_drop_after_close_ends_the_connection),
         cmocka_unit_test(test_a6_drop_races_with_close),

@@ -6,12 +6,15 @@
  * A loader that was refused never existed for its user: what its template reported waits in the client until it is
  * taken.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "plane/badlist.h"
 #include "plane/client.h"
 #include "source/source.h"
 
@@ -35,6 +38,15 @@ static stoker_status read_options(const stoker_source *source, const stoker_load
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "batch_samples_max %u, expected 1 to %u",
                         out->batch_samples_max, STK_BATCH_SAMPLES_MAX);
     }
+    if ((unsigned)out->isolation > STOKER_ISOLATION_OFF) {
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "isolation %d is none of 0, 1, 2", (int)out->isolation);
+    }
+    if (out->sample_timeout_ns == 0) out->sample_timeout_ns = STK_SAMPLE_CPU_NS;
+    if (out->sample_timeout_ns == UINT64_MAX) out->sample_timeout_ns = 0;
+    if (out->quarantine && !required)
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED,
+                        "a quarantine list needs a native source: what a dataset in another "
+                        "language reads is not known here");
     if (out->name && strlen(out->name) > STK_TEXT_BYTES_MAX) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "name of %zu bytes, at most %u are possible",
                         strlen(out->name), STK_TEXT_BYTES_MAX);
@@ -99,8 +111,41 @@ static void unlink_loader_locked(struct stoker_loader *loader)
     if (*at) *at = loader->next;
 }
 
+/* The list as the DataServer and its other ranks name it. */
+static stoker_status absolute_path(const char *path, char out[STK_TEXT_BYTES_MAX + 1], stoker_error *err)
+{
+    size_t used = 0, size = strlen(path);
+    if (path[0] != '/') {
+        if (!getcwd(out, STK_TEXT_BYTES_MAX))
+            return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot read the name of the working directory");
+        used = strlen(out);
+        out[used++] = '/';
+    }
+    if (size == 0 || used + size > STK_TEXT_BYTES_MAX)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the path of a quarantine list has 1 to %u bytes, not %zu",
+                        STK_TEXT_BYTES_MAX, size ? used + size : 0);
+    memcpy(out + used, path, size + 1);
+    return STOKER_OK;
+}
+
+/* What a loader brings of its quarantine list. */
+struct listed {
+    int fd; /* -1: none */
+    char path[STK_TEXT_BYTES_MAX + 1];
+};
+
+static stoker_status read_list(const stoker_loader_options *options, struct listed *out, stoker_error *err)
+{
+    out->fd = -1;
+    out->path[0] = 0;
+    if (!options->quarantine) return STOKER_OK;
+    STK_TRY(absolute_path(options->quarantine, out->path, err));
+    return stk_badlist_create(out->path, &out->fd, err);
+}
+
 static stoker_status send_open(struct stoker_loader *loader, const stoker_source *source,
-                               const stoker_loader_options *options, uint32_t order, stoker_error *err)
+                               const stoker_loader_options *options, const struct listed *listed, uint32_t order,
+                               stoker_error *err)
 {
     const char *name = options->name ? options->name : "";
     struct stk_message_loader_open open = {
@@ -115,6 +160,10 @@ static stoker_status send_open(struct stoker_loader *loader, const stoker_source
         .stall_limit_ns = options->stall_limit_ns,
         .name = {name, strlen(name)},
         .digest = {source->digest, sizeof source->digest},
+        .isolation = options->isolation,
+        .worker_bytes = options->worker_max_bytes,
+        .sample_cpu_ns = options->sample_timeout_ns,
+        .quarantine = {listed->path, strlen(listed->path)},
     };
     STK_TRY(sample_bytes(source, &open.sample_bytes, err));
     size_t size = stk_loader_open_size(&open);
@@ -125,6 +174,7 @@ static stoker_status send_open(struct stoker_loader *loader, const stoker_source
     out->size = writer.used;
     out->fds[out->fd_count++] = source->blob_fd;
     if (source->kind == STK_SOURCE_PROCESS) out->fds[out->fd_count++] = source->payload_fd;
+    if (listed->fd >= 0) out->fds[out->fd_count++] = listed->fd;
     return stk_client_out_send(loader->client, out, err);
 }
 
@@ -169,8 +219,11 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
     stoker_loader_options own;
     struct stoker_loader *loader = NULL;
     STK_TRY(stk_client_check_process(client, err));
+    struct listed listed;
     STK_TRY(read_options(source, options, &own, err));
-    STK_TRY(create_loader(client, source, &own, &loader, err));
+    STK_TRY(read_list(&own, &listed, err));
+    stoker_status status = create_loader(client, source, &own, &loader, err);
+    if (status != STOKER_OK) goto close_list;
     STK_ASSERT(loader);
     stk_mutex_lock(client->lock);
     keep_refusal_locked(client, NULL);
@@ -179,7 +232,7 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
     loader->next = client->loaders;
     client->loaders = loader;
     stk_mutex_unlock(client->lock);
-    stoker_status status = send_open(loader, source, &own, order, err);
+    status = send_open(loader, source, &own, &listed, order, err);
     if (status == STOKER_OK) {
         status = wait_until_open(loader, err);
     } else {
@@ -187,12 +240,20 @@ STOKER_API stoker_status stoker_loader_open(stoker_client *client, const stoker_
         unlink_loader_locked(loader);
         stk_mutex_unlock(client->lock);
     }
-    if (status != STOKER_OK) {
+    if (status == STOKER_OK)
+        *out_loader = loader;
+    else
         free_loader(loader);
-        return status;
-    }
-    *out_loader = loader;
-    return STOKER_OK;
+close_list:
+    if (listed.fd >= 0) (void)close(listed.fd); /* the DataServer has its own */
+    return status;
+}
+
+STOKER_API void stoker_loader_quarantine(const stoker_loader *loader, char out_digest[STOKER_DIGEST_HEX_BYTES],
+                                         uint64_t *out_count)
+{
+    memcpy(out_digest, loader->quarantine_digest, STOKER_DIGEST_HEX_BYTES); /* written before the open returned */
+    *out_count = loader->quarantine_count;
 }
 
 /* Closing a loader and closing its client may meet on two threads: whoever holds the lock first does all of it there,

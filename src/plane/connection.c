@@ -7,6 +7,7 @@
  * may hold the socket open. A rank that leaves alive keeps the views that it holds; their slabs stay out of use until
  * its process ends.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,6 +82,8 @@ static void update_cpus(struct stk_server *server)
     stk_pool_set_cpus(server->pool, mask, size);
 }
 
+static void release_output(struct stk_server *server);
+
 void stk_connection_drop(struct stk_connection *connection, const char *why, bool expected)
 {
     struct stk_server *server = connection->server;
@@ -94,6 +97,7 @@ void stk_connection_drop(struct stk_connection *connection, const char *why, boo
                 stk_lane_close(&server->lanes[i], !expected);
         stk_flow_forget_rank(connection);
         server->ranks_open--;
+        release_output(server);
         server->alone_since_ns = server->now_ns;
         stk_log(&server->log, expected ? STOKER_LOG_INFO : STOKER_LOG_WARN, expected ? "rank_left" : "rank_lost",
                 "rank %u (pid %ld) %s", connection->rank, (long)connection->pid, why);
@@ -153,11 +157,30 @@ static void note_local_rank(struct stk_server *server, const struct stk_connecti
     server->local_seen_count++;
 }
 
-static stoker_status hello(struct stk_connection *connection, struct stk_span body, stoker_error *err)
+/* The output of the first rank that comes is that of the workers. */
+static void take_output(struct stk_server *server, const struct stk_incoming *in)
+{
+    if (!server->options->owns_output || server->ranks_open > 0 || in->fd_count < 2) return;
+    (void)dup2(in->fds[0], STDOUT_FILENO); /* without it the output stays where it was */
+    (void)dup2(in->fds[1], STDERR_FILENO);
+}
+
+/* Who reads the output of a rank that has left, through a pipe, waits for its end. */
+static void release_output(struct stk_server *server)
+{
+    if (!server->options->owns_output || server->ranks_open > 0) return;
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return; /* then it ends with this process */
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    (void)close(fd); /* nothing was written to it */
+}
+
+static stoker_status hello(struct stk_connection *connection, const struct stk_incoming *in, stoker_error *err)
 {
     struct stk_server *server = connection->server;
     struct stk_message_hello message;
-    STK_TRY(stk_hello_decode(body, &message, err));
+    STK_TRY(stk_hello_decode(in->body, &message, err));
     char text[512];
     if (!same_text(message.key, server->options->key)) {
         (void)snprintf(text, sizeof text,
@@ -187,6 +210,7 @@ static stoker_status hello(struct stk_connection *connection, struct stk_span bo
     connection->cpu_mask_size =
         message.cpu_mask.size < sizeof connection->cpu_mask ? message.cpu_mask.size : sizeof connection->cpu_mask;
     if (connection->cpu_mask_size) memcpy(connection->cpu_mask, message.cpu_mask.data, connection->cpu_mask_size);
+    take_output(server, in);
     server->ranks_open++;
     note_local_rank(server, connection);
     update_cpus(server);
@@ -267,7 +291,7 @@ static stoker_status handle(struct stk_connection *connection, struct stk_incomi
     if (connection->state == STK_CONNECTION_GREETING) {
         if (in->frame.type != STK_MESSAGE_HELLO)
             return stk_fail(err, STOKER_ERR_PROTOCOL, "the first message has type %u, expected HELLO", in->frame.type);
-        return hello(connection, in->body, err);
+        return hello(connection, in, err);
     }
     switch (in->frame.type) {
     case STK_MESSAGE_LOADER_OPEN: return stk_lane_open(connection, in, err);
@@ -364,8 +388,7 @@ void stk_connections_check(struct stk_server *server)
         else if (connection->link.broken) {
             /* Its BYE may have come while something was on the way to it. */
             if (connection->link.peer_closed) message_ready(&connection->link.watch, 0);
-            stk_connection_drop(connection, "does not read its connection, or has closed it",
-                                has_finished(connection));
+            stk_connection_drop(connection, "does not read its connection, or has closed it", has_finished(connection));
         }
     }
 }

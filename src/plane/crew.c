@@ -33,7 +33,13 @@ static stoker_status start_native(struct stk_crew *crew, uint32_t member, stoker
         (void)close(fds[1]);
         return STOKER_ERR_LIMIT;
     }
-    const char *argv[] = {pool->options.program, "worker", "--fd", "3", NULL};
+    static const char *const isolations[] = {"auto", "on", "off"};
+    char max_bytes[24];
+    (void)snprintf(max_bytes, sizeof max_bytes, "%llu", (unsigned long long)pool->rights.max_bytes);
+    worker->rights = pool->rights;
+    const char *argv[] = {
+        pool->options.program, "worker",  "--fd", "3", "--isolation", isolations[pool->rights.isolation],
+        "--max-bytes",         max_bytes, NULL};
     struct stk_spawn spawn = {.argv = argv,
                               .keep_fds = &fds[1],
                               .keep_count = 1,
@@ -96,6 +102,11 @@ void stk_crew_count_death(struct stk_crew *crew, uint64_t now_ns, const char *wh
                         crew->deaths, (unsigned)(STK_DEATHS_WINDOW_NS / STK_SECOND_NS), why);
     size_t size = used < (int)sizeof text ? (size_t)used : sizeof text - 1;
     stk_crew_break(crew, &(struct stk_message_verdict){.status = STOKER_ERR_LOST, .text = {text, size}});
+}
+
+void stk_pool_native_refused(struct stk_pool *pool, const struct stk_message_verdict *verdict)
+{
+    stk_crew_break(&pool->crews[STK_CREW_NATIVE], verdict);
 }
 
 void stk_crew_break(struct stk_crew *crew, const struct stk_message_verdict *verdict)

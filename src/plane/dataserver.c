@@ -158,6 +158,7 @@ static stoker_status start(struct stk_server *server, stoker_error *err)
     /* What workers and templates leave behind comes to us, to be reaped, not to an init that may not do it. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     STK_TRY(create_tables(server, err));
+    STK_TRY(stk_quarantine_create(&server->quarantine, err));
     STK_TRY(stk_loop_init(&server->loop, err));
     STK_TRY(stk_arena_create(options->shm_dir, send_unmap, server, &server->arena, err));
     STK_TRY(create_coordinator(server, err));
@@ -203,7 +204,9 @@ void stk_server_destroy(struct stk_server *server)
         free(server->requests[i].failure_text);
         free(server->requests[i].detail);
         stk_ragged_destroy(server->requests[i].ragged);
+        free(server->requests[i].crashed);
     }
+    stk_quarantine_destroy(server->quarantine);
     stk_arena_destroy(server->arena);
     stk_loop_fini(&server->loop);
     stk_map_fini(&server->delivered_map);
@@ -263,6 +266,9 @@ static void beat(struct stk_server *server)
     server->next_beat_ns = server->now_ns + STK_HEARTBEAT_NS;
     stk_pool_reap_orphans(server->pool);
     tell_workers(server);
+    stoker_error err;
+    if (stk_quarantine_take_failure(server->quarantine, &err))
+        stk_log(&server->log, STOKER_LOG_WARN, "quarantine_failed", "%s", err.message);
     /* Accepting was given up while there was no descriptor for it. */
     if (server->listen_watch.fd < 0) (void)stk_loop_add(&server->loop, &server->listen_watch, server->listen_fd, NULL);
 }

@@ -40,8 +40,10 @@ static uint64_t draw_of(const struct stk_request *request, uint32_t item)
 }
 
 /* Where everything of a native batch lies. */
-static stoker_status lay_out(struct stk_request *request, const struct stoker_source *source, stoker_error *err)
+static stoker_status lay_out(struct stk_lane *lane, struct stk_request *request, stoker_error *err)
 {
+    struct stk_server *server = lane->server;
+    const struct stoker_source *source = server->sources[lane->source].source;
     if (!stk_source_is_ragged(source)) return stk_source_layout(source, request->sample_count, &request->layout, err);
     STK_TRY(stk_ragged_create(request->sample_count, &request->ragged, err));
     for (uint32_t i = 0; i < request->sample_count; i++) {
@@ -49,7 +51,10 @@ static stoker_status lay_out(struct stk_request *request, const struct stoker_so
         place->id = place->planned = stk_load_u64(request->bytes + 8 * (size_t)i);
         place->draw = place->planned_draw = draw_of(request, i);
     }
-    stoker_status status = stk_ragged_lay_out(request->ragged, source, &request->layout, err);
+    stoker_status status = stk_blame_leave_out(server, lane, request)
+                               ? stk_ragged_lay_out(request->ragged, source, &request->layout, err)
+                               : stk_fail(err, STOKER_ERR_CORRUPT,
+                                          "all samples of the batch are on the quarantine list '%s'", lane->list->path);
     if (status < 0) {
         stk_ragged_destroy(request->ragged);
         request->ragged = NULL;
@@ -86,7 +91,7 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
     if (!fill_bytes(request, bytes, message->draws, err)) return NULL;
     if (native) {
         request->sample_count = (uint32_t)(bytes.size / 8);
-        if (lay_out(request, server->sources[lane->source].source, err) != STOKER_OK) return NULL;
+        if (lay_out(lane, request, err) != STOKER_OK) return NULL;
     }
     if (index == server->request_high)
         server->request_high++;
@@ -150,6 +155,8 @@ void stk_request_free(struct stk_server *server, struct stk_request *request)
     stk_ragged_destroy(request->ragged);
     free(request->failure_text);
     free(request->detail);
+    free(request->crashed);
+    request->crashed = NULL;
     request->ragged = NULL;
     request->failure_text = NULL;
     request->detail = NULL;
@@ -318,6 +325,8 @@ static void hand_out(struct stk_server *server, struct stk_worker *worker, const
         task.samples = request->sample_count;
         task.index = item->index;
         task.kind = item->kind == STK_ITEM_COPY ? STK_TASK_COPY : STK_TASK_MAKE;
+        worker->copies = item->kind == STK_ITEM_COPY;
+        if (lane->sample_cpu_ns) stk_pool_limit_cpu(worker, server->now_ns, lane->sample_cpu_ns);
         task.draw = task.kind == STK_TASK_MAKE ? draw_of(request, item->index) : 0;
         if (item->kind == STK_ITEM_COPY) {
             task.from = task.target;
@@ -343,7 +352,7 @@ void stk_flow_run(struct stk_server *server)
         struct stk_worker *worker;
         struct stk_item item;
         while ((worker = stk_pool_idle(server->pool, crew)) && stk_dispatch_pick(server->dispatch, crew, &item))
-            hand_out(server, worker, &item);
+            if (!stk_blame_pass_over(server, &item)) hand_out(server, worker, &item);
     }
 }
 

@@ -48,7 +48,7 @@ static stoker_status share_source(struct stk_server *server, uint32_t kind, stru
                                   uint32_t *out_entry, stoker_error *err)
 {
     stoker_source *source;
-    int blob_fd = take_fd(in, 0), payload_fd = take_fd(in, 1);
+    int blob_fd = take_fd(in, 0), payload_fd = kind == STK_SOURCE_PROCESS ? take_fd(in, 1) : -1;
     if (blob_fd < 0) return stk_fail(err, STOKER_ERR_PROTOCOL, "a loader was opened without its source");
     STK_TRY(stk_source_open_blob(kind, blob_fd, payload_fd, &source, err));
     uint32_t free_entry = STK_NONE;
@@ -89,14 +89,27 @@ static void drop_source(struct stk_server *server, uint32_t entry)
 
 /* ---- open */
 
+/* Workers are shared: the strictest wish of all loaders counts. */
+static void add_wish(struct stk_native_rights *rights, const struct stk_native_rights *wish)
+{
+    static const uint8_t strictness[] = {1, 2, 0}; /* auto, on, off */
+    if (strictness[wish->isolation] > strictness[rights->isolation]) rights->isolation = wish->isolation;
+    if (wish->max_bytes && (rights->max_bytes == 0 || wish->max_bytes < rights->max_bytes))
+        rights->max_bytes = wish->max_bytes;
+}
+
 static stoker_status resize_native(struct stk_server *server, stoker_error *err)
 {
     uint64_t total = 0;
+    struct stk_native_rights rights = {STOKER_ISOLATION_OFF, 0};
     for (uint32_t i = 0; i < server->lane_high; i++) {
         const struct stk_lane *lane = &server->lanes[i];
-        if (lane->kind != STK_SOURCE_PROCESS && (lane->state == STK_LANE_OPEN || lane->state == STK_LANE_OPENING))
+        if (lane->kind != STK_SOURCE_PROCESS && (lane->state == STK_LANE_OPEN || lane->state == STK_LANE_OPENING)) {
             total += lane->num_workers;
+            add_wish(&rights, &lane->rights);
+        }
     }
+    if (total > 0) stk_pool_native_set_rights(server->pool, &rights);
     return stk_pool_native_resize(server->pool, total < UINT32_MAX ? (uint32_t)total : UINT32_MAX, err);
 }
 
@@ -132,6 +145,10 @@ static void note_options(struct stk_lane *lane, const struct stk_message_loader_
     lane->retries = message->retries;
     lane->max_bytes = message->max_bytes ? message->max_bytes : STK_MAX_BYTES_DEFAULT;
     lane->stall_limit_ns = message->stall_limit_ns ? message->stall_limit_ns : STK_STALL_LIMIT_NS;
+    lane->rights = (struct stk_native_rights){(stoker_isolation)message->isolation, message->worker_bytes};
+    lane->sample_cpu_ns = message->sample_cpu_ns;
+    lane->policy =
+        message->quarantine.size && lane->on_error == STOKER_ON_ERROR_RAISE ? STK_POLICY_SKIP : lane->on_error;
     lane->name_size = message->name.size < sizeof lane->name ? message->name.size : sizeof lane->name;
     if (lane->name_size) memcpy(lane->name, message->name.data, lane->name_size);
     memcpy(lane->digest, message->digest.data, sizeof lane->digest);
@@ -167,6 +184,21 @@ static stoker_status start_workers(struct stk_server *server, struct stk_lane *l
     return resize_native(server, err);
 }
 
+static stoker_status open_list(struct stk_lane *lane, const struct stk_message_loader_open *message,
+                               struct stk_incoming *in, stoker_error *err)
+{
+    if (message->quarantine.size == 0) return STOKER_OK;
+    if (lane->kind == STK_SOURCE_PROCESS)
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "a quarantine list needs a native source");
+    return stk_quarantine_list_open(lane->server->quarantine, message->quarantine, take_fd(in, 1), &lane->list, err);
+}
+
+static void close_list(struct stk_lane *lane)
+{
+    stk_quarantine_list_close(lane->server->quarantine, lane->list);
+    lane->list = NULL;
+}
+
 /* What may fail for reasons that the rank is told. The entry is left free on failure. */
 static stoker_status open_lane(struct stk_lane *lane, const struct stk_message_loader_open *message,
                                struct stk_incoming *in, stoker_error *err)
@@ -174,7 +206,8 @@ static stoker_status open_lane(struct stk_lane *lane, const struct stk_message_l
     struct stk_server *server = lane->server;
     uint64_t largest;
     STK_TRY(share_source(server, message->kind, in, &lane->source, err));
-    stoker_status status = measure(server, lane, &largest, err);
+    stoker_status status = open_list(lane, message, in, err);
+    if (status == STOKER_OK) status = measure(server, lane, &largest, err);
     if (status != STOKER_OK) goto drop;
     status = stk_arena_lane_open(server->arena, lane->index, largest, lane->max_bytes, err);
     if (status != STOKER_OK) goto drop;
@@ -182,7 +215,7 @@ static stoker_status open_lane(struct stk_lane *lane, const struct stk_message_l
     if (lane->kind != STK_SOURCE_PROCESS) { /* policy and retries of Python samples are their worker's */
         /* Bad samples of a ragged batch are replaced by a new layout, not in their places (ragged.h). */
         bool ragged = stk_source_is_ragged(server->sources[lane->source].source);
-        options.policy = ragged ? STK_POLICY_RAISE : lane->on_error;
+        options.policy = ragged ? STK_POLICY_RAISE : lane->policy;
         options.retries = lane->retries;
     }
     status = stk_dispatch_lane_open(server->dispatch, lane->index, &options, err);
@@ -199,6 +232,7 @@ close_dispatch:
 close_arena:
     stk_arena_lane_close(server->arena, lane->index);
 drop:
+    close_list(lane);
     drop_source(server, lane->source);
     return status;
 }
@@ -259,6 +293,12 @@ void stk_lane_opened(struct stk_lane *lane)
     if (lane->state != STK_LANE_OPENING) return;
     lane->state = STK_LANE_OPEN;
     struct stk_message_verdict verdict = {.loader_id = lane->loader_id};
+    char list[STOKER_DIGEST_HEX_BYTES + 24];
+    if (lane->list) {
+        int size =
+            snprintf(list, sizeof list, "%s %llu", lane->list->bad.digest, (unsigned long long)lane->list->bad.count);
+        verdict.text = (struct stk_span){list, size > 0 ? (size_t)size : 0};
+    }
     lane->server->connections[lane->connection].had_loader = true;
     stk_connection_send_verdict(&lane->server->connections[lane->connection], STK_MESSAGE_LOADER_OPENED, &verdict);
 }
@@ -432,6 +472,7 @@ void stk_lane_settle(struct stk_lane *lane)
     if (lane->state != STK_LANE_CLOSING || lane->live > 0 || !lane->crew_closed) return;
     stk_dispatch_lane_close(server->dispatch, lane->index);
     stk_arena_lane_close(server->arena, lane->index);
+    close_list(lane);
     drop_source(server, lane->source);
     /* The engine forgets the lane before its number can be used again. */
     stk_coordinator_step(server->coordinator, server->now_ns);

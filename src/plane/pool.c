@@ -99,9 +99,9 @@ bool stk_pidfd_ended(int pidfd)
     return poll(&poll_fd, 1, 0) == 1;
 }
 
-void stk_child_reap(pid_t pid, int pidfd, char *out, size_t size)
+int stk_child_reap(pid_t pid, int pidfd, char *out, size_t size)
 {
-    int status;
+    int status = 0;
     bool known = waitpid(pid, &status, WNOHANG) == pid || stk_process_ending(pid, pidfd, &status);
     if (!known)
         (void)snprintf(out, size, "ended"); /* somebody else reaped it: the reason is lost, the fact is not */
@@ -109,6 +109,7 @@ void stk_child_reap(pid_t pid, int pidfd, char *out, size_t size)
         (void)snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
         (void)snprintf(out, size, "exited with status %d", WEXITSTATUS(status));
+    return known && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 /* ---- entries */
@@ -275,7 +276,7 @@ static void worker_life_ready(struct stk_watch *watch, uint32_t events)
     if (worker->state == STK_WORKER_FREE || !stk_pidfd_ended(worker->pidfd)) return;
     drain(worker); /* a result that was sent before the end counts */
     char ending[96];
-    stk_child_reap(worker->pid, worker->pidfd, ending, sizeof ending);
+    worker->end_signal = stk_child_reap(worker->pid, worker->pidfd, ending, sizeof ending);
     if (!worker->ending[0]) (void)snprintf(worker->ending, sizeof worker->ending, "%s", ending);
     bool crashed = !worker->expected;
     bool at_work = (worker->item_id != 0 && !stk_worker_never_began(worker)) || worker->finished_any;
@@ -323,9 +324,32 @@ void stk_pool_engage(struct stk_worker *worker, uint64_t now_ns, uint64_t item_i
     worker->busy_since_ns = now_ns;
     worker->stopped_since_ns = 0;
     worker->slab_count = 0;
-    uint64_t step_ns = stall_limit_ns / 4;
-    if (step_ns > STK_SECOND_NS) step_ns = STK_SECOND_NS;
-    stk_pool_tick_before(worker->pool, now_ns + step_ns);
+    worker->copies = false;
+    worker->cpu_limit_ns = 0;
+    stk_pool_tick_before(worker->pool, now_ns + stk_worker_look_ns(worker));
+}
+
+void stk_pool_limit_cpu(struct stk_worker *worker, uint64_t now_ns, uint64_t limit_ns)
+{
+    worker->cpu_limit_ns = limit_ns;
+    worker->cpu_began_ns = stk_process_cpu_ns(worker->pid);
+    stk_pool_tick_before(worker->pool, now_ns + stk_worker_look_ns(worker));
+}
+
+static bool has_rights(const struct stk_worker *worker)
+{
+    const struct stk_native_rights *wanted = &worker->pool->rights;
+    return worker->crew != STK_CREW_NATIVE ||
+           (worker->rights.isolation == wanted->isolation && worker->rights.max_bytes == wanted->max_bytes);
+}
+
+void stk_pool_native_set_rights(struct stk_pool *pool, const struct stk_native_rights *rights)
+{
+    pool->rights = *rights;
+    uint64_t now_ns = stk_clock_now_ns();
+    for (uint32_t i = 0; i < pool->worker_high; i++)
+        if (pool->workers[i].state == STK_WORKER_IDLE && !has_rights(&pool->workers[i]))
+            stk_worker_end(&pool->workers[i], now_ns);
 }
 
 void stk_pool_rest(struct stk_worker *worker)
@@ -336,7 +360,7 @@ void stk_pool_rest(struct stk_worker *worker)
     worker->finished_any = true;
     crew->deaths = 0;
     if (worker->state != STK_WORKER_BUSY) return; /* it was killed meanwhile */
-    if (worker->member >= crew->size || crew->state == STK_CREW_CLOSING)
+    if (worker->member >= crew->size || crew->state == STK_CREW_CLOSING || !has_rights(worker))
         stk_worker_end(worker, stk_clock_now_ns());
     else
         stk_worker_make_idle(worker);

@@ -24,6 +24,7 @@
 #include <sys/types.h>
 
 #include <stoker/error.h>
+#include <stoker/service.h>
 
 #include "obs/log.h"
 #include "plane/loop.h"
@@ -44,10 +45,19 @@ enum stk_worker_state {
     STK_WORKER_ENDING /* told to end or killed; not gone yet */
 };
 
+/* What a native worker is started with. */
+struct stk_native_rights {
+    stoker_isolation isolation;
+    uint64_t max_bytes; /* of private memory; 0: no limit */
+};
+
+enum stk_isolated { STK_ISOLATED_UNKNOWN, STK_ISOLATED_YES, STK_ISOLATED_NO };
+
 struct stk_worker {
     /* Fixed while the process lives. */
     uint32_t index, crew, member;
-    uint32_t process; /* number of the process in the arena's books */
+    struct stk_native_rights rights; /* of a native worker */
+    uint32_t process;                /* number of the process in the arena's books */
     pid_t pid;
     int pidfd;
     struct stk_pool *pool;
@@ -62,15 +72,20 @@ struct stk_worker {
     bool stuck, finished_any;
     bool told_more; /* something was sent, or asked for, after its task */
     bool unread;    /* it ended with bytes of ours unread: if nothing was sent after the task, it never began it */
-    bool expected;    /* its end is what we asked for */
-    bool stalled;     /* killed because it was busy or stopped for too long */
-    char ending[192]; /* why it ended, for messages */
+    bool expected;  /* its end is what we asked for */
+    bool stalled;   /* killed because it was busy or stopped for too long */
+    bool overran;   /* killed because its sample took more CPU time than it may */
+    int end_signal; /* that ended it; 0: none, or not known */
+    enum stk_isolated isolated; /* what it said of itself */
+    char ending[192];           /* why it ended, for messages */
     /* Set by the owner of the pool with stk_pool_engage(). */
     uint64_t item_id; /* 0: none */
     uint32_t batch;   /* STK_WORKER_NONE: the batch went on without this worker */
     uint32_t index_in_batch, attempt;
     uint64_t sample_id;
+    bool copies; /* its item copies a sample */
     uint64_t stall_limit_ns;
+    uint64_t cpu_limit_ns, cpu_began_ns; /* of its process; limit 0: none */
     uint64_t slabs[STK_WORKER_SLABS_MAX];
     uint32_t slab_count;
     uint8_t sources[STK_LANES_MAX / 8]; /* bit per source entry whose blob it was sent */
@@ -110,6 +125,10 @@ void stk_pool_set_cpus(struct stk_pool *pool, const uint8_t *mask, size_t size);
 
 /* Native workers there shall be: more are started, idle ones are ended, busy ones end when they have finished. */
 stoker_status stk_pool_native_resize(struct stk_pool *pool, uint32_t size, stoker_error *err);
+/* What native workers are started with from now on. Others end: idle ones now, busy ones when they have finished. */
+void stk_pool_native_set_rights(struct stk_pool *pool, const struct stk_native_rights *rights);
+/* A native worker says that it cannot work with its rights: the crew gives up with this reason. */
+void stk_pool_native_refused(struct stk_pool *pool, const struct stk_message_verdict *verdict);
 /* Starts the template of a process source; `opened` or `broken` follows. The source must live until `closed`. */
 stoker_status stk_pool_crew_open(struct stk_pool *pool, uint32_t crew, uint32_t size, const stoker_source *source,
                                  stoker_error *err);
@@ -125,6 +144,8 @@ struct stk_worker *stk_pool_idle(struct stk_pool *pool, uint32_t crew);
 /* The idle worker that stk_pool_idle gave last has a task now. */
 void stk_pool_engage(struct stk_worker *worker, uint64_t now_ns, uint64_t item_id, uint32_t batch,
                      uint64_t stall_limit_ns);
+/* The task that it was just engaged with may take this much CPU time of its process. */
+void stk_pool_limit_cpu(struct stk_worker *worker, uint64_t now_ns, uint64_t limit_ns);
 /* A worker that has ended: was it given a task that it never read? Then nothing that it was given did it harm. */
 bool stk_worker_never_began(const struct stk_worker *worker);
 /* It has finished its task and holds nothing. */
@@ -156,7 +177,7 @@ struct stk_crew_info {
 void stk_pool_read_crew(const struct stk_pool *pool, uint32_t crew, struct stk_crew_info *out);
 
 struct stk_pool_stats {
-    uint64_t started, replaced, killed_stalled, killed_stopped, crashed;
+    uint64_t started, replaced, killed_stalled, killed_stopped, killed_overran, crashed;
 };
 void stk_pool_read_stats(const struct stk_pool *pool, struct stk_pool_stats *out);
 

@@ -12,6 +12,7 @@
 #define STK_GRACE_NS STK_SECOND_NS               /* told to end -> killed */
 #define STK_STUCK_NS (2 * STK_SECOND_NS)         /* killed -> reported stuck */
 #define STK_STOPPED_LIMIT_NS (5 * STK_SECOND_NS) /* in state T with work at hand -> killed */
+#define STK_LOOK_NS_MIN (STK_SECOND_NS / 100)    /* a busy worker is not looked at more often */
 #define STK_FORK_LIMIT_NS (60 * STK_SECOND_NS)   /* a template that does not answer FORK -> killed */
 #define STK_DEATHS_WINDOW_NS (10 * STK_SECOND_NS)
 #define STK_DEATHS_MAX 5u /* idle workers that end within the window, no task finished between: the crew gives up */
@@ -58,6 +59,7 @@ struct stk_pool {
     uint64_t next_tick_ns;
     uint8_t cpu_mask[STK_CPU_MASK_BYTES_MAX];
     size_t cpu_mask_size;
+    struct stk_native_rights rights; /* of native workers to come */
     struct stk_pool_stats stats;
 };
 
@@ -82,8 +84,10 @@ void stk_crew_reload(struct stk_crew *crew);
 /* Goes on with closing once the workers are gone. */
 void stk_crew_check_closed(struct stk_crew *crew);
 /* What became of a child or of a template's child: "killed by signal 9 (Killed)", or "ended" if nothing tells. Reaps it
- * if it is ours. */
-void stk_child_reap(pid_t pid, int pidfd, char *out, size_t size);
+ * if it is ours. Gives the signal, or 0. */
+int stk_child_reap(pid_t pid, int pidfd, char *out, size_t size);
+/* How long until a busy worker is looked at again. */
+uint64_t stk_worker_look_ns(const struct stk_worker *worker);
 
 /* template.c */
 stoker_status stk_template_start(struct stk_crew *crew, stoker_error *err);

@@ -7,6 +7,7 @@
  *     lane.c        loaders of ranks: open, begin, close
  *     flow.c        requests: placement, memory, hand-out to workers, delivery
  *     answer.c      what workers say, and what is done when they end
+ *     blame.c       bad samples: whose fault, what is said and remembered
  *     status.c      the state as JSON
  *
  * Messages only change tables and queue events; the loop then lets the engine decide once (stk_coordinator_step) and
@@ -27,6 +28,7 @@
 #include "plane/loop.h"
 #include "plane/map.h"
 #include "plane/pool.h"
+#include "plane/quarantine.h"
 #include "plane/ragged.h"
 #include "plane/slab.h"
 #include "sched/dispatch.h"
@@ -81,8 +83,12 @@ struct stk_lane {
     char name[STK_TEXT_BYTES_MAX];
     uint32_t kind, num_workers, batch_samples_max, on_error, retries;
     uint64_t max_bytes, stall_limit_ns, sample_bytes;
-    uint32_t source; /* entry of the sources table */
-    uint64_t count;  /* samples of a native source */
+    struct stk_native_rights rights; /* that it wishes for its native workers */
+    uint64_t sample_cpu_ns;          /* 0: no limit */
+    uint32_t policy;                 /* of dispatch: on_error, or SKIP to get past what is listed */
+    struct stk_named_list *list;     /* of bad files; NULL: none */
+    uint32_t source;                 /* entry of the sources table */
+    uint64_t count;                  /* samples of a native source */
     uint32_t generation;
     uint64_t next_sequence;
     uint64_t largest;    /* of a process source: bytes of its largest batch so far, 0: unknown */
@@ -92,9 +98,9 @@ struct stk_lane {
     stoker_status broken_status;
     char broken_text[1024];
     uint64_t queued_bytes;
-    uint32_t live; /* requests in the table */
-    uint32_t held;        /* of these, finished ones that wait for the rank to take earlier ones (stk_flow_run) */
-    uint32_t untaken;     /* batches that were sent and not taken by next() yet */
+    uint32_t live;         /* requests in the table */
+    uint32_t held;         /* of these, finished ones that wait for the rank to take earlier ones (stk_flow_run) */
+    uint32_t untaken;      /* batches that were sent and not taken by next() yet */
     uint64_t highest_sent; /* sequence; of those */
     /* Requests of this generation by sequence. */
     uint32_t *ring;
@@ -123,6 +129,7 @@ struct stk_request {
     struct stk_slab slab;           /* slab_id 0: none */
     uint64_t used, skeleton_offset, skeleton_size;
     uint32_t samples_skipped;
+    uint8_t *crashed;      /* bit per item that crashed a worker; NULL: none did */
     stoker_status failure; /* OK: none known */
     bool failure_fixed;    /* it made the batch fail: later ones do not replace it */
     char *failure_text;    /* [STK_TEXT_BYTES_MAX], allocated at the first failure of this entry */
@@ -153,7 +160,9 @@ struct stk_server {
     struct stk_dispatch *dispatch;
     void *dispatch_block;
     struct stk_coordinator *coordinator;
+    struct stk_quarantine *quarantine;
     /* Owned by the loop. */
+    char not_isolated[256]; /* why the last native worker is not isolated; empty: it is, or none has said */
     uint64_t now_ns, next_beat_ns;
     bool stopping;
     bool busy;              /* something changed after the last pass: do not wait */
@@ -235,6 +244,30 @@ void stk_flow_forget_rank(struct stk_connection *connection); /* frees what was 
 void stk_flow_forget_lane(struct stk_lane *lane);
 void stk_flow_taken(struct stk_lane *lane);     /* the rank took a batch */
 void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
+
+/* blame.c */
+/* Puts the sample's id and file before what its worker said: the worker knows neither batch nor policy. */
+struct stk_span stk_blame_text(struct stk_server *server, const struct stk_lane *lane, uint64_t sample_id,
+                               struct stk_span cause, char out[STK_TEXT_BYTES_MAX]);
+/* What a worker's answer means for its item. */
+enum stk_item_outcome stk_blame_outcome(const struct stk_lane *lane, const struct stk_worker *worker,
+                                        stoker_status status);
+/* What the end of a worker means for the item that it held: LOST, or its data's fault. */
+enum stk_item_outcome stk_blame_loss(struct stk_request *request, const struct stk_lane *lane,
+                                     const struct stk_worker *worker, stoker_status *out_status);
+struct stk_bad_sample {
+    uint64_t sample_id;
+    stoker_status status;
+    struct stk_span text, cause; /* with and without the sample's name */
+};
+/* A sample is bad for good if its data is at fault and no try is left: it is told if it is skipped, and listed. */
+void stk_blame_answer(struct stk_server *server, const struct stk_lane *lane, const struct stk_worker *worker,
+                      const struct stk_bad_sample *bad);
+void stk_blame_bad(struct stk_server *server, const struct stk_lane *lane, const struct stk_bad_sample *bad);
+/* True if the item's sample is on the lane's list: then it has ended, without a try. */
+bool stk_blame_pass_over(struct stk_server *server, const struct stk_item *item);
+/* Other ids for the listed samples of a ragged batch, before it is laid out. False: all of it is listed. */
+bool stk_blame_leave_out(struct stk_server *server, const struct stk_lane *lane, struct stk_request *request);
 
 /* answer.c */
 extern const struct stk_pool_ops stk_server_pool_ops;

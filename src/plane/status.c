@@ -108,7 +108,8 @@ static void add_engine(struct text *text, const struct stk_engine *engine)
     bool first = true;
     stk_engine_read_stats(engine, &stats);
     add(text,
-        "\"engine\": {\"policy\": \"%s\", \"servers\": %u, \"tasks\": %u, \"held\": %u, \"placed\": %llu, \"remote\": "
+        "\"engine\": {\"policy\": \"%s\", \"servers\": %u, \"tasks\": %u, \"tasks_held\": %u, \"placed\": %llu, "
+        "\"remote\": "
         "%llu, \"late\": %llu, \"copies\": %llu, \"cross_bytes\": %llu, \"reasons\": {",
         stk_policy_name(stk_engine_read_options(engine)->place.policy), stats.servers, stats.tasks, stats.held,
         ull(stats.placed), ull(stats.remote), ull(stats.late), ull(stats.copies), ull(stats.cross_bytes));
@@ -186,6 +187,7 @@ static void add_lane(struct text *text, struct stk_server *server, struct stk_la
 static void add_workers(struct text *text, struct stk_server *server)
 {
     static const char *const names[] = {"free", "forking", "idle", "busy", "ending"};
+    static const char *const isolated[] = {"null", "true", "false"};
     struct stk_pool_stats stats;
     stk_pool_read_stats(server->pool, &stats);
     add(text, "\"workers\": [");
@@ -195,6 +197,7 @@ static void add_workers(struct text *text, struct stk_server *server)
         add(text, "%s{\"pid\": %ld, \"kind\": \"%s\", \"worker_id\": %u, \"state\": \"%s\"", first ? "" : ", ",
             (long)worker->pid, worker->crew == STK_CREW_NATIVE ? "native" : "process", worker->member,
             worker->stuck ? "stuck" : names[worker->state]);
+        if (worker->crew == STK_CREW_NATIVE) add(text, ", \"isolated\": %s", isolated[worker->isolated]);
         if (worker->state == STK_WORKER_BUSY)
             add(text, ", \"busy_s\": %.3f", seconds(server->now_ns - worker->busy_since_ns));
         add(text, "}");
@@ -202,9 +205,14 @@ static void add_workers(struct text *text, struct stk_server *server)
     }
     add(text,
         "], \"pool\": {\"started\": %llu, \"replaced\": %llu, \"killed_stalled\": %llu, \"killed_stopped\": %llu, "
-        "\"crashed\": %llu}",
+        "\"crashed\": %llu, \"killed_overran\": %llu, \"not_isolated\": ",
         ull(stats.started), ull(stats.replaced), ull(stats.killed_stalled), ull(stats.killed_stopped),
-        ull(stats.crashed));
+        ull(stats.crashed), ull(stats.killed_overran));
+    if (server->not_isolated[0])
+        add_string(text, server->not_isolated, strlen(server->not_isolated));
+    else
+        add(text, "null");
+    add(text, "}");
 }
 
 void stk_status_send(struct stk_connection *connection, uint64_t token)

@@ -38,6 +38,26 @@ static void kill_stalled(struct stk_worker *worker, const char *what, uint64_t s
     stk_pool_kill(worker, "%s for %.1f s and killed", what, seconds(elapsed(now_ns, since_ns)));
 }
 
+uint64_t stk_worker_look_ns(const struct stk_worker *worker)
+{
+    uint64_t step_ns = worker->stall_limit_ns / 4;
+    if (worker->cpu_limit_ns && worker->cpu_limit_ns / 4 < step_ns) step_ns = worker->cpu_limit_ns / 4;
+    if (step_ns < STK_LOOK_NS_MIN) step_ns = STK_LOOK_NS_MIN;
+    return step_ns < STK_SECOND_NS ? step_ns : STK_SECOND_NS;
+}
+
+static bool overran(struct stk_worker *worker)
+{
+    if (!worker->cpu_limit_ns) return false;
+    uint64_t used_ns = elapsed(stk_process_cpu_ns(worker->pid), worker->cpu_began_ns);
+    if (used_ns < worker->cpu_limit_ns) return false;
+    worker->pool->stats.killed_overran++;
+    worker->overran = true;
+    stk_pool_kill(worker, "more than %.3g s of CPU time for one sample (sample_timeout_s)",
+                  seconds(worker->cpu_limit_ns));
+    return true;
+}
+
 static void look_at_worker(struct stk_worker *worker, uint64_t now_ns)
 {
     struct stk_pool *pool = worker->pool;
@@ -47,12 +67,14 @@ static void look_at_worker(struct stk_worker *worker, uint64_t now_ns)
         if (busy_ns >= worker->stall_limit_ns) {
             pool->stats.killed_stalled++;
             kill_stalled(worker, "busy with one task", worker->busy_since_ns, now_ns);
+        } else if (overran(worker)) {
+            stk_log(pool->options.log, STOKER_LOG_INFO, "worker_overran", "worker %ld is killed and replaced: %s",
+                    (long)worker->pid, worker->ending);
         } else if (busy_ns >= STK_SECOND_NS && stopped_too_long(worker->pid, &worker->stopped_since_ns, now_ns)) {
             pool->stats.killed_stopped++;
             kill_stalled(worker, "stopped", worker->stopped_since_ns, now_ns);
         } else {
-            uint64_t step_ns = worker->stall_limit_ns / 4;
-            stk_pool_tick_before(pool, now_ns + (step_ns < STK_SECOND_NS ? step_ns : STK_SECOND_NS));
+            stk_pool_tick_before(pool, now_ns + stk_worker_look_ns(worker));
         }
     }
     if (worker->state != STK_WORKER_ENDING) return;

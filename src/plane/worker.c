@@ -17,6 +17,7 @@
 #include "control/channel.h"
 #include "source/source.h"
 #include "sys/clock.h"
+#include "sys/sandbox.h"
 #include "transport/shm.h"
 
 struct known_source {
@@ -27,6 +28,7 @@ struct known_source {
 struct worker {
     struct stk_channel *channel;
     struct stk_shm_table *segments;
+    uint64_t max_bytes; /* of private memory; 0: no limit */
     struct known_source *sources;
     size_t source_count, source_cap;
 };
@@ -145,6 +147,16 @@ static stoker_status copy(struct worker *worker, const struct stk_message_task *
     return STOKER_OK;
 }
 
+/* Without a limit of its own a worker that has no memory is the machine's fault; with one the sample is too large. */
+static void judge_memory(const struct worker *worker, struct stk_message_done *done, stoker_error *err)
+{
+    if (worker->max_bytes == 0 || (done->status != STOKER_ERR_NO_MEMORY && done->status != STOKER_ERR_LIMIT)) return;
+    stoker_error seen = *err;
+    done->status = stk_fail(err, STOKER_ERR_LIMIT, "it needs more than the %llu bytes that a worker may use (%s)",
+                            (unsigned long long)worker->max_bytes, seen.message);
+    memcpy(err->context, seen.context, sizeof err->context);
+}
+
 /* What went wrong with the task goes into *done; a failure returned from here ends the worker. */
 static stoker_status run_task(struct worker *worker, struct stk_incoming *in, struct stk_message_done *done,
                               stoker_error *task_err, stoker_error *err)
@@ -160,6 +172,7 @@ static stoker_status run_task(struct worker *worker, struct stk_incoming *in, st
     stoker_status status = STOKER_OK;
     if (task.kind == STK_TASK_MAKE) {
         done->status = make(worker, &task, target, done, task_err);
+        judge_memory(worker, done, task_err);
     } else if (task.kind == STK_TASK_COPY && task.from.size == task.target.size) {
         status = resolve(worker, in, &task.from, &fd_index, &from_mapping, &from, err);
         if (status == STOKER_OK) done->status = copy(worker, &task, from, target, task_err);
@@ -207,7 +220,33 @@ static stoker_status handle(struct worker *worker, struct stk_incoming *in, stok
     }
 }
 
-stoker_status stoker_worker_run(int socket_fd, stoker_error *err)
+/* Gives up what the options say and tells the DataServer, once and before any task. */
+static stoker_status give_up_rights(struct worker *worker, const stoker_worker_options *options, stoker_error *err)
+{
+    stoker_error why = {0};
+    stoker_status status = STOKER_OK;
+    if (options->max_bytes) {
+        status = stk_sandbox_limit_memory(options->max_bytes, &why);
+        worker->max_bytes = options->max_bytes;
+    }
+    if (status == STOKER_OK && options->isolation == STOKER_ISOLATION_OFF)
+        (void)stk_fail(&why, STOKER_ERR_UNSUPPORTED, "it is switched off (isolation)");
+    else if (status == STOKER_OK)
+        status = stk_sandbox_lock(&why);
+    if (status != STOKER_OK && options->isolation == STOKER_ISOLATION_AUTO) status = STOKER_OK;
+    char text[STOKER_ERROR_MESSAGE_BYTES + STOKER_ERROR_CONTEXT_BYTES];
+    stk_error_text(&why, text, sizeof text);
+    struct stk_message_template_report report = {
+        .status = status, .pid = getpid(), .text = {text, why.status < 0 ? strlen(text) : 0}};
+    stoker_status sent;
+    STK_CHANNEL_SEND(sent, worker->channel, STK_MESSAGE_TEMPLATE_REPORT, template_report, &report, NULL, 0, err);
+    if (sent >= 0) sent = stk_channel_flush_wait(worker->channel, UINT64_MAX, err);
+    if (sent < 0) return sent;
+    if (status < 0 && err) *err = why;
+    return status;
+}
+
+static stoker_status serve(int socket_fd, const stoker_worker_options *options, stoker_error *err)
 {
     struct worker worker = {0};
     /* If the DataServer is killed this process goes too, also out of a long decode. Where the signal cannot be had, or
@@ -219,6 +258,7 @@ stoker_status stoker_worker_run(int socket_fd, stoker_error *err)
         return status;
     }
     status = stk_shm_table_create(1, &worker.segments, err);
+    if (status == STOKER_OK && options) status = give_up_rights(&worker, options, err);
     while (status == STOKER_OK) {
         struct stk_incoming in;
         status = stk_channel_receive_wait(worker.channel, UINT64_MAX, &in, err);
@@ -229,4 +269,16 @@ stoker_status stoker_worker_run(int socket_fd, stoker_error *err)
     stk_shm_table_destroy(worker.segments);
     stk_channel_destroy(worker.channel);
     return status == STOKER_END ? STOKER_OK : status;
+}
+
+stoker_status stoker_worker_run(int socket_fd, stoker_error *err) { return serve(socket_fd, NULL, err); }
+
+stoker_status stoker_worker_serve(int socket_fd, const stoker_worker_options *options, stoker_error *err)
+{
+    if (options && options->struct_size == sizeof *options && (unsigned)options->isolation <= STOKER_ISOLATION_OFF) {
+        stk_source_own_process();
+        return serve(socket_fd, options, err);
+    }
+    (void)close(socket_fd); /* taken, also on failure */
+    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the options of a worker are missing or not known here");
 }

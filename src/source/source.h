@@ -114,6 +114,8 @@ void stk_batch_places_rows(const struct stk_batch_layout *layout, void *base, co
 /* Makes one sample, leaf i at places[i]. */
 stoker_status stk_source_make(const struct stoker_source *source, const stoker_sample *sample, void *const *places,
                               struct stk_made *out_made, stoker_error *err);
+/* This process makes samples and does nothing else: what libraries would print goes to the errors of samples alone. */
+void stk_source_own_process(void);
 /* The tensors of one sample of a source that has some. */
 void stk_source_leaves(const struct stoker_source *source, struct stk_sample_leaves *out);
 

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -280,6 +281,14 @@ int stk_process_ending(pid_t pid, int pidfd, int *out_status)
     if (pidfd < 0 || ioctl(pidfd, PIDFD_GET_INFO_CALL, &info) != 0 || !(info.mask & PIDFD_INFO_EXIT_MASK)) return 0;
     *out_status = info.exit_code;
     return 1;
+}
+
+uint64_t stk_process_cpu_ns(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
 pid_t stk_process_parent(pid_t pid)

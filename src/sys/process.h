@@ -35,6 +35,8 @@ char stk_process_state(pid_t pid);
 /* Wait status of a process that has ended and is not our child: from its zombie or, on Linux 6.15 and later, from the
  * pidfd that was opened before. False if neither tells (its parent reaped it first, or we may not look). */
 int stk_process_ending(pid_t pid, int pidfd, int *out_status);
+/* CPU time that a process has used with all its threads, 0 if it is gone. */
+uint64_t stk_process_cpu_ns(pid_t pid);
 /* Process id of the parent, 0 if the process is gone. */
 pid_t stk_process_parent(pid_t pid);
 /* One line of what a process is doing: state, wait channel, system call, kernel stack where permitted. For warnings. */

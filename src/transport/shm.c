@@ -23,8 +23,10 @@
 struct stk_shm_mapping {
     /* Fixed after creation. */
     uint64_t segment_id;
-    void *address;
     size_t size;
+    /* The table's owner; fixed once there is a reference beside the table's. */
+    void *address; /* NULL: there was no memory to map it yet */
+    int fd;        /* kept while it is not mapped; -1 else */
     /* Atomic. */
     atomic_size_t references;
 };
@@ -85,8 +87,16 @@ static stoker_status make_room(struct stk_shm_table *table, stoker_error *err)
     return STOKER_OK;
 }
 
+static stoker_status map(const struct stk_shm_table *table, struct stk_shm_mapping *mapping, stoker_error *err)
+{
+    stoker_status status = stk_shmem_map(mapping->fd, mapping->size, table->dont_fork, &mapping->address, err);
+    if (status < 0) stk_error_context(err, "segment %" PRIu64, mapping->segment_id);
+    return status;
+}
+
+/* *out_kept: the descriptor is the table's now. */
 static stoker_status add(struct stk_shm_table *table, uint64_t segment_id, uint64_t segment_bytes, int fd,
-                         stoker_error *err)
+                         bool *out_kept, stoker_error *err)
 {
     size_t place = place_of(table, segment_id);
     if (is_known(table, place, segment_id))
@@ -98,17 +108,20 @@ static stoker_status add(struct stk_shm_table *table, uint64_t segment_id, uint6
 
     struct stk_shm_mapping *mapping = malloc(sizeof *mapping);
     if (!mapping) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for segment %" PRIu64, segment_id);
-    void *address;
-    stoker_status status = stk_shmem_map(fd, (size_t)segment_bytes, table->dont_fork, &address, err);
-    if (status < 0) {
-        stk_error_context(err, "segment %" PRIu64, segment_id);
+    mapping->segment_id = segment_id;
+    mapping->address = NULL;
+    mapping->size = (size_t)segment_bytes;
+    mapping->fd = fd;
+    atomic_init(&mapping->references, 1);
+    stoker_error seen = {0};
+    stoker_status status = map(table, mapping, &seen);
+    if (status < 0 && status != STOKER_ERR_NO_MEMORY) {
+        if (err) *err = seen;
         free(mapping);
         return status;
     }
-    mapping->segment_id = segment_id;
-    mapping->address = address;
-    mapping->size = (size_t)segment_bytes;
-    atomic_init(&mapping->references, 1);
+    *out_kept = status < 0; /* tried again when it is used */
+    if (status == STOKER_OK) mapping->fd = -1;
     memmove(table->mappings + place + 1, table->mappings + place,
             (table->count - place) * sizeof(struct stk_shm_mapping *));
     table->mappings[place] = mapping;
@@ -119,8 +132,9 @@ static stoker_status add(struct stk_shm_table *table, uint64_t segment_id, uint6
 stoker_status stk_shm_table_add(struct stk_shm_table *table, uint64_t segment_id, uint64_t segment_bytes, int fd,
                                 stoker_error *err)
 {
-    stoker_status status = add(table, segment_id, segment_bytes, fd, err);
-    if (fd >= 0) (void)close(fd); /* only read and mapped: there is nothing that closing could lose */
+    bool kept = false;
+    stoker_status status = add(table, segment_id, segment_bytes, fd, &kept, err);
+    if (fd >= 0 && !kept) (void)close(fd); /* only read and mapped: there is nothing that closing could lose */
     return status;
 }
 
@@ -135,6 +149,11 @@ stoker_status stk_shm_table_resolve(struct stk_shm_table *table, uint64_t segmen
         return stk_fail(err, STOKER_ERR_PROTOCOL,
                         "%" PRIu64 " bytes at %" PRIu64 " lie outside segment %" PRIu64 " of %zu bytes", size, offset,
                         segment_id, mapping->size);
+    if (!mapping->address) {
+        STK_TRY(map(table, mapping, err));
+        (void)close(mapping->fd); /* as above */
+        mapping->fd = -1;
+    }
     stk_shm_mapping_ref(mapping);
     *out_mapping = mapping;
     *out_address = (uint8_t *)mapping->address + offset;
@@ -167,6 +186,9 @@ void stk_shm_mapping_unref(struct stk_shm_mapping *mapping)
     size_t before = atomic_fetch_sub_explicit(&mapping->references, 1, memory_order_acq_rel);
     STK_ASSERT(before > 0);
     if (before > 1) return;
-    stk_shmem_unmap(mapping->address, mapping->size);
+    if (mapping->address)
+        stk_shmem_unmap(mapping->address, mapping->size);
+    else
+        (void)close(mapping->fd); /* it was never mapped */
     free(mapping);
 }

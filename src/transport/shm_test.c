@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "sys/shmem.h"
@@ -31,15 +32,9 @@ static struct stk_shm_table *new_table(void)
     return table;
 }
 
-static bool is_mapped(const void *address)
-{
-    return msync((void *)(uintptr_t)address, SEGMENT_BYTES, MS_ASYNC) == 0;
-}
+static bool is_mapped(const void *address) { return msync((void *)(uintptr_t)address, SEGMENT_BYTES, MS_ASYNC) == 0; }
 
-static bool is_open(int fd)
-{
-    return fcntl(fd, F_GETFD) >= 0;
-}
+static bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
 static void test_two_tables_see_the_same_bytes(void **state)
 {
@@ -112,8 +107,8 @@ static void test_wrong_regions_are_refused(void **state)
     static const struct {
         uint64_t offset, size;
     } outside[] = {
-        {0, SEGMENT_BYTES + 1}, {SEGMENT_BYTES, 1}, {1, SEGMENT_BYTES}, {UINT64_MAX, 2}, {2, UINT64_MAX},
-        {UINT64_MAX, UINT64_MAX},
+        {0, SEGMENT_BYTES + 1}, {SEGMENT_BYTES, 1}, {1, SEGMENT_BYTES},
+        {UINT64_MAX, 2},        {2, UINT64_MAX},    {UINT64_MAX, UINT64_MAX},
     };
     struct stk_shm_table *table = new_table();
     struct stk_shm_mapping *mapping = NULL;
@@ -152,6 +147,39 @@ static void test_add_takes_the_descriptor_even_on_failure(void **state)
     int empty = new_segment();
     assert_int_equal(stk_shm_table_add(table, 3, 0, empty, &err), STOKER_ERR_PROTOCOL);
     assert_false(is_open(empty));
+    stk_shm_table_destroy(table);
+}
+
+/* A process without room for a mapping (ulimit -v) gets it when there is some; the segment is not lost until then. */
+static void test_segment_without_room_is_mapped_when_there_is_some(void **state)
+{
+    (void)state;
+#ifdef STK_SANITIZED
+    skip(); /* shadow memory passes any limit */
+#endif
+    struct stk_shm_table *table = new_table();
+    struct stk_shm_mapping *mapping;
+    void *address;
+    struct rlimit before, none;
+    stoker_error err = {0};
+    int fd = new_segment(), forgotten = new_segment();
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    assert_int_equal(stk_shm_table_add(table, 1, SEGMENT_BYTES, fd, &err), STOKER_OK);
+    assert_int_equal(stk_shm_table_add(table, 2, SEGMENT_BYTES, forgotten, &err), STOKER_OK);
+    assert_int_equal(err.status, STOKER_OK);
+    assert_int_equal(stk_shm_table_resolve(table, 1, 0, 8, &mapping, &address, &err), STOKER_ERR_NO_MEMORY);
+    assert_string_equal(err.context, "segment 1");
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_true(is_open(fd));
+    assert_int_equal(stk_shm_table_resolve(table, 1, 0, 8, &mapping, &address, NULL), STOKER_OK);
+    assert_false(is_open(fd));
+    memset(address, 1, 8);
+    stk_shm_mapping_unref(mapping);
+    stk_shm_table_remove(table, 2);
+    assert_false(is_open(forgotten));
     stk_shm_table_destroy(table);
 }
 
@@ -225,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_references_outlive_the_table),
         cmocka_unit_test(test_wrong_regions_are_refused),
         cmocka_unit_test(test_add_takes_the_descriptor_even_on_failure),
+        cmocka_unit_test(test_segment_without_room_is_mapped_when_there_is_some),
         cmocka_unit_test(test_many_segments_in_any_order),
         cmocka_unit_test(test_references_are_dropped_on_any_thread),
         cmocka_unit_test(test_nothing_is_allowed_where_it_is_said),

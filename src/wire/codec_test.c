@@ -12,7 +12,7 @@ static void test_frame_layout_is_fixed(void **state)
 {
     (void)state;
     static const uint8_t expected[STK_FRAME_HEADER_BYTES] = {
-        'S', 'T', 'K', '1', 2, 0, 0x18, 0, 2, 0, 0, 0, 0x04, 0x03, 0x02, 0x01,
+        'S', 'T', 'K', '1', STK_WIRE_VERSION, 0, 0x18, 0, 2, 0, 0, 0, 0x04, 0x03, 0x02, 0x01,
         8,   7,   6,   5,   4, 3, 2,    1, 0, 0, 0, 0, 0,    0,    0,    0,
     };
     const struct stk_frame frame = {
@@ -38,7 +38,7 @@ static void test_frame_refuses_what_it_does_not_know(void **state)
         const char *text;
     } cases[] = {
         {0, 'X', "magic is 0x314b5458"},
-        {4, 1, "version is 1, expected 2"},
+        {4, 1, "version is 1, expected 3"},
         {8, 5, "fd_count is 5, expected at most 4"},
         {9, 1, "fd_count is 256"},
         {10, 1, "reserved is 0x1"},

@@ -331,6 +331,8 @@ static struct fake_segment *find_segment(struct fake_server *fake, uint64_t segm
     return NULL;
 }
 
+void fake_prepare(struct fake_server *fake, uint64_t segment_id) { (void)find_segment(fake, segment_id); }
+
 uint64_t fake_ready(struct fake_server *fake, struct fake_answer answer, uint64_t segment_id, uint32_t count)
 {
     struct fake_segment *segment = find_segment(fake, segment_id);

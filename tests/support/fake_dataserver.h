@@ -90,6 +90,8 @@ struct fake_answer {
     uint32_t flags;
 };
 uint64_t fake_ready(struct fake_server *fake, struct fake_answer answer, uint64_t segment_id, uint32_t count);
+/* Makes a segment before its first use. */
+void fake_prepare(struct fake_server *fake, uint64_t segment_id);
 void fake_failed(struct fake_server *fake, struct fake_answer answer, stoker_status status, const char *text,
                  const char *detail);
 void fake_unmap(struct fake_server *fake, uint64_t segment_id);

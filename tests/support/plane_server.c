@@ -3,6 +3,7 @@
  * See plane_server.h.
  */
 #include "tests/support/plane_server.h"
+#include "plane/badlist.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,10 +62,7 @@ static void on_wake(int signal_number)
 }
 
 /* Says in the process name that the task was read: "busy" in the status only tells that it was sent. */
-static void tell(const char *what)
-{
-    (void)prctl(PR_SET_NAME, what);
-}
+static void tell(const char *what) { (void)prctl(PR_SET_NAME, what); }
 
 /* Until SIGUSR1, which is blocked outside, so that it cannot come too early. */
 static void wait_for_wake(void)
@@ -389,8 +387,19 @@ void plane_open(struct plane_rank *rank, const stoker_source *source, const stru
         assert_int_equal(stoker_source_describe(source, 0, &descriptor, NULL), STOKER_OK);
         open.sample_bytes = descriptor.sample_bytes;
     }
-    int fds[] = {source->blob_fd, source->payload_fd};
-    PLANE_SEND_FDS(rank, STK_MESSAGE_LOADER_OPEN, loader_open, &open, fds, source->payload_fd >= 0 ? 2 : 1);
+    open.isolation = loader->isolation;
+    open.worker_bytes = loader->worker_bytes;
+    open.sample_cpu_ns = loader->sample_cpu_ns;
+    int fds[3] = {source->blob_fd}, list_fd = -1;
+    uint32_t count = 1;
+    if (source->payload_fd >= 0) fds[count++] = source->payload_fd;
+    if (loader->quarantine) {
+        open.quarantine = span_of(loader->quarantine);
+        assert_int_equal(stk_badlist_create(loader->quarantine, &list_fd, NULL), STOKER_OK);
+        fds[count++] = list_fd;
+    }
+    PLANE_SEND_FDS(rank, STK_MESSAGE_LOADER_OPEN, loader_open, &open, fds, count);
+    if (list_fd >= 0) assert_int_equal(close(list_fd), 0);
 }
 
 void plane_begin(struct plane_rank *rank, uint32_t loader_id, uint32_t generation)

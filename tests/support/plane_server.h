@@ -81,6 +81,9 @@ struct plane_loader {
     uint32_t num_workers, batch_samples_max, on_error, retries;
     uint64_t max_bytes, stall_limit_ns;
     const char *name; /* NULL: none */
+    uint32_t isolation;
+    uint64_t worker_bytes, sample_cpu_ns; /* 0: no limit */
+    const char *quarantine;               /* path of a list of bad files, read as it is now; NULL: none */
 };
 
 void plane_open(struct plane_rank *rank, const stoker_source *source, const struct plane_loader *loader);
