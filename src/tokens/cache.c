@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "store/file.h"
+#include "sys/ahead.h"
 #include "sys/filemap.h"
 #include "sys/publish.h"
 #include "tokens/reader_internal.h"
@@ -201,6 +202,20 @@ static void settled_in_file(const struct stk_cache_site *site, uint32_t array, u
     if (!read_again) stk_filemap_forget((uint8_t *)files->arrays[array].base + place, (size_t)size);
 }
 
+/* Builds with the pages of what is mapped made ahead. */
+static stoker_status build_into(const struct work *work, const struct stk_npy *arrays, void *const *data,
+                                const struct stk_cache_site *site)
+{
+    struct stk_ahead_area areas[STK_CACHE_ARRAYS_MAX];
+    size_t count = 0;
+    for (uint32_t i = 0; i < work->plan->count; i++)
+        if (arrays[i].base_size > 0) areas[count++] = (struct stk_ahead_area){arrays[i].base, arrays[i].base_size};
+    struct stk_ahead *ahead = stk_ahead_start(areas, count);
+    stoker_status status = work->plan->build(work->plan->user, data, site, work->err);
+    stk_ahead_stop(ahead);
+    return status;
+}
+
 static stoker_status build_in_memory(struct work *work, struct stk_npy *out)
 {
     void *data[STK_CACHE_ARRAYS_MAX];
@@ -221,7 +236,7 @@ static stoker_status build_in_memory(struct work *work, struct stk_npy *out)
         set_array(work, i, data[i], &out[i]);
     }
     const struct stk_cache_site site = {.settled = settled_in_memory};
-    stoker_status status = work->plan->build(work->plan->user, data, &site, work->err);
+    stoker_status status = build_into(work, out, data, &site);
     if (status != STOKER_OK) close_arrays(out, work->plan->count);
     return status;
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pages ahead of their first use. A thread of its own has the pages of fresh mappings made, from their beginnings on,
+ * while the caller computes what it will write there: clearing them, and the search of the kernel for huge ones, then
+ * cost no time of the caller. A hint: what cannot be made ahead is made at its first use, as ever.
+ */
+#ifndef STK_SYS_AHEAD_H
+#define STK_SYS_AHEAD_H
+
+#include <stddef.h>
+
+struct stk_ahead;
+
+struct stk_ahead_area {
+    void *data; /* of a mapping that may be written */
+    size_t size;
+};
+
+enum { STK_AHEAD_AREAS_MAX = 8 };
+
+/* Begins with `count` areas, all in proportion; NULL if it is not worth a thread, or none can be had. The mappings stay
+ * until stk_ahead_stop(). */
+struct stk_ahead *stk_ahead_start(const struct stk_ahead_area *areas, size_t count);
+/* Ends it, however far it has come, within the time of one step. NULL allowed. */
+void stk_ahead_stop(struct stk_ahead *ahead);
+
+#endif
