@@ -5,19 +5,26 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/sendfile.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "tests/support/unit.h"
 
-/* The program is linked with --wrap for these: file systems that refuse are made here. */
+/* The program is linked with --wrap for these: file systems that share blocks, and ways that are refused, are made
+ * here. */
 ssize_t __real_copy_file_range(int from, off_t *in, int to, off_t *out, size_t size, unsigned flags);
 ssize_t __wrap_copy_file_range(int from, off_t *in, int to, off_t *out, size_t size, unsigned flags);
-ssize_t __real_sendfile64(int to, int from, off_t *in, size_t size);
-ssize_t __wrap_sendfile64(int to, int from, off_t *in, size_t size);
-static int range_error, sendfile_error;
-static unsigned range_calls, sendfile_calls;
+void *__real_mmap64(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+int __real_fstatfs64(int fd, struct statfs *out);
+int __wrap_fstatfs64(int fd, struct statfs *out);
+int __real_fallocate64(int fd, int mode, off_t offset, off_t size);
+int __wrap_fallocate64(int fd, int mode, off_t offset, off_t size);
+static int range_error, map_error, reserve_error;
+static unsigned range_calls, map_calls;
 static size_t moved_at_most;
+static bool shares;
 
 static ssize_t refuse(int os_error)
 {
@@ -33,11 +40,26 @@ ssize_t __wrap_copy_file_range(int from, off_t *in, int to, off_t *out, size_t s
     return __real_copy_file_range(from, in, to, out, size < moved_at_most ? size : moved_at_most, flags);
 }
 
-ssize_t __wrap_sendfile64(int to, int from, off_t *in, size_t size)
+void *__wrap_mmap64(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    sendfile_calls++;
-    if (sendfile_error) return refuse(sendfile_error);
-    return __real_sendfile64(to, from, in, size < moved_at_most ? size : moved_at_most);
+    map_calls += fd >= 0;
+    if (fd < 0 || !map_error) return __real_mmap64(address, size, protection, flags, fd, offset);
+    errno = map_error;
+    return MAP_FAILED;
+}
+
+int __wrap_fstatfs64(int fd, struct statfs *out)
+{
+    int result = __real_fstatfs64(fd, out);
+    out->f_type = shares ? 0x58465342 : 0xef53;
+    return result;
+}
+
+int __wrap_fallocate64(int fd, int mode, off_t offset, off_t size)
+{
+    if (!reserve_error) return __real_fallocate64(fd, mode, offset, size);
+    errno = reserve_error;
+    return -1;
 }
 
 enum { SIZE = 3000000 };
@@ -74,8 +96,9 @@ static void expect_copy(void)
 static int reset(void **state)
 {
     (void)state;
-    range_error = sendfile_error = 0;
-    range_calls = sendfile_calls = 0;
+    range_error = map_error = reserve_error = 0;
+    range_calls = map_calls = 0;
+    shares = true;
     moved_at_most = SIZE;
     return 0;
 }
@@ -86,6 +109,33 @@ static void test_copy_in_parts(void **state)
     moved_at_most = 700001;
     expect_copy();
     assert_true(range_calls >= 5);
+    assert_int_equal(map_calls, 0);
+}
+
+static void test_where_no_blocks_are_shared(void **state)
+{
+    static const int strange[] = {0, EOPNOTSUPP, EINTR, EFBIG};
+    for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
+        (void)reset(state);
+        shares = false;
+        reserve_error = strange[i];
+        expect_copy();
+        assert_int_equal(range_calls, 0);
+        assert_true(map_calls >= 1);
+    }
+}
+
+/* The file is not seen to be longer than what was copied. */
+static void test_reserving_does_not_lengthen(void **state)
+{
+    (void)state;
+    int from = new_file(), to = new_file();
+    stoker_error err = {0};
+    shares = false;
+    assert_int_equal(write(from, "abc", 3), 3);
+    assert_int_equal(stk_copy_bytes(from, to, 0, 1000000, false, &err), STOKER_ERR_CORRUPT);
+    assert_int_equal(lseek(to, 0, SEEK_END), 3);
+    (void)close(from), (void)close(to);
 }
 
 static void test_each_way_takes_over(void **state)
@@ -94,11 +144,10 @@ static void test_each_way_takes_over(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
         for (int second = 0; second < 2; second++) {
             (void)reset(state);
-            moved_at_most = 700001;
             range_error = refusals[i];
-            sendfile_error = second ? refusals[i] : 0;
+            map_error = second ? ENODEV : 0;
             expect_copy();
-            assert_true(sendfile_calls >= (second ? 1 : 5));
+            assert_true(range_calls >= 1 && map_calls >= 1);
         }
 }
 
@@ -113,7 +162,16 @@ static void test_faults_are_not_retried_elsewhere(void **state)
         range_error = faults[i];
         assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &err), i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
         assert_int_equal(err.os_error, faults[i]);
-        assert_int_equal(sendfile_calls, 0);
+        assert_int_equal(map_calls, 0);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        (void)reset(state);
+        stoker_error err = {0};
+        shares = false;
+        reserve_error = faults[i];
+        assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &err), STOKER_ERR_NO_SPACE);
+        assert_int_equal(err.os_error, faults[i]);
+        assert_int_equal(map_calls, 0);
     }
     (void)close(from), (void)close(to);
 }
@@ -122,6 +180,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_copy_in_parts, reset),
+        cmocka_unit_test_setup(test_where_no_blocks_are_shared, reset),
+        cmocka_unit_test_setup(test_reserving_does_not_lengthen, reset),
         cmocka_unit_test_setup(test_each_way_takes_over, reset),
         cmocka_unit_test_setup(test_faults_are_not_retried_elsewhere, reset),
     };
