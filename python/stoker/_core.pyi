@@ -9,8 +9,20 @@ def version() -> str: ...
 def die_with_parent(parent_pid: int) -> bool: ...
 def probe(path: str | PathLike[str], exact: bool = False) -> dict[str, Any]: ...
 def frames(
-    path: str | PathLike[str], indices: Sequence[int] | None = None, width: int = 0, height: int = 0
+    path: str | PathLike[str],
+    indices: Sequence[int] | None = None,
+    width: int = 0,
+    height: int = 0,
+    seconds: Sequence[float] | None = None,
+    untagged: int = 0,
+    apply_sar: bool = False,
+    ignore_rotation: bool = False,
+    background: Sequence[int] | None = None,
+    plan: bytes | None = None,
 ) -> tuple[bytearray, int, int, int]: ...
+def frame_plan(
+    path: str | PathLike[str], indices: Sequence[int] | None = None, seconds: Sequence[float] | None = None
+) -> dict[str, Any]: ...
 def sample_draw(seed: int, epoch: int, id: int, occurrence: int = 0, /) -> int: ...
 def video_source(
     paths: Sequence[str | PathLike[str]],
@@ -24,6 +36,19 @@ def video_source(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     damaged_max: float = 0.0,
+    sampling: int = 0,
+    stride: int = 0,
+    fps: float = 0.0,
+    frames_min: int = 0,
+    frames_max: int = 0,
+    frame_factor: int = 0,
+    rounding: int = 0,
+    spread: int = 0,
+    untagged: int = 0,
+    apply_sar: bool = False,
+    ignore_rotation: bool = False,
+    background: Sequence[int] | None = None,
+    count_frames: bool = False,
 ) -> Source: ...
 def patch_plan(
     clip_frames: int,

@@ -12,6 +12,8 @@
 
 static PyTypeObject *source_type;
 
+static const char *text_or_none(const char *text) { return text[0] != 0 ? text : NULL; }
+
 static PyObject *probe(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
@@ -32,127 +34,13 @@ static PyObject *probe(PyObject *self, PyObject *args, PyObject *kwargs)
     if (status < 0) {
         return core_raise(status, &err, NULL, 0);
     }
-    return Py_BuildValue("{s:s,s:I,s:I,s:i,s:K,s:d,s:K,s:L}", "codec", info.codec, "width", info.width, "height",
-                         info.height, "rotation", (int)info.rotation, "frames", (unsigned long long)info.frames,
-                         "duration_s", info.duration_s, "bytes", (unsigned long long)info.bytes, "mtime_ns",
-                         (long long)info.mtime_ns);
-}
-
-/* Frames collected without the interpreter lock. */
-struct frames {
-    unsigned char *data;
-    size_t count, capacity; /* in frames */
-    size_t frame_bytes;
-    uint32_t width, height;
-};
-
-static stoker_status frames_take(void *user, size_t position, const uint8_t *rgb, uint32_t width, uint32_t height,
-                                 stoker_error *err)
-{
-    struct frames *frames = user;
-    if (frames->frame_bytes == 0) {
-        frames->width = width;
-        frames->height = height;
-        frames->frame_bytes = (size_t)width * height * 3;
-    }
-    if (width != frames->width || height != frames->height) {
-        err->status = STOKER_ERR_UNSUPPORTED;
-        (void)PyOS_snprintf(err->message, sizeof err->message, "frame %zu is %ux%u, the frames before it are %ux%u",
-                            position, width, height, frames->width, frames->height);
-        return err->status;
-    }
-    if (position >= frames->capacity) {
-        size_t capacity = frames->capacity != 0 ? frames->capacity : 16;
-        while (capacity <= position) {
-            capacity *= 2;
-        }
-        unsigned char *data =
-            capacity <= SIZE_MAX / frames->frame_bytes ? realloc(frames->data, capacity * frames->frame_bytes) : NULL;
-        if (data == NULL) {
-            err->status = STOKER_ERR_NO_MEMORY;
-            (void)PyOS_snprintf(err->message, sizeof err->message, "no memory for %zu frames of %zu bytes", capacity,
-                                frames->frame_bytes);
-            return err->status;
-        }
-        frames->data = data;
-        frames->capacity = capacity;
-    }
-    memcpy(frames->data + position * frames->frame_bytes, rgb, frames->frame_bytes);
-    if (position >= frames->count) {
-        frames->count = position + 1;
-    }
-    return STOKER_OK;
-}
-
-/* Indices as a private array; NULL with *out_count 0 and no exception for None. */
-static uint64_t *index_array(PyObject *sequence, size_t *out_count)
-{
-    *out_count = 0;
-    if (sequence == Py_None) {
-        return NULL;
-    }
-    Py_ssize_t count = PySequence_Size(sequence);
-    if (count < 0) {
-        return NULL;
-    }
-    uint64_t *indices = PyMem_Calloc((size_t)count + 1, sizeof *indices);
-    if (indices == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        PyObject *number = item != NULL ? PyNumber_Index(item) : NULL;
-        Py_XDECREF(item);
-        indices[i] = number != NULL ? PyLong_AsUnsignedLongLong(number) : 0;
-        Py_XDECREF(number);
-        if (PyErr_Occurred() != NULL) {
-            PyMem_Free(indices);
-            return NULL;
-        }
-    }
-    *out_count = (size_t)count;
-    return indices;
-}
-
-static PyObject *frames(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    (void)self;
-    static char *names[] = {"path", "indices", "width", "height", NULL};
-    PyObject *path = NULL, *sequence = Py_None;
-    unsigned int width = 0, height = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OII", names, PyUnicode_FSConverter, &path, &sequence, &width,
-                                     &height)) {
-        return NULL;
-    }
-    size_t count;
-    uint64_t *indices = index_array(sequence, &count);
-    if (indices == NULL && PyErr_Occurred() != NULL) {
-        Py_DECREF(path);
-        return NULL;
-    }
-    stoker_frame_list list = {.indices = indices, .count = count, .width = width, .height = height};
-    struct frames out = {0};
-    stoker_error err = {0};
-    stoker_status status;
-    const char *text = PyBytes_AsString(path);
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_frames_read(text, &list, frames_take, &out, &err);
-    Py_END_ALLOW_THREADS
-    PyMem_Free(indices);
-    Py_DECREF(path);
-    PyObject *result = NULL;
-    if (status < 0) {
-        core_raise(status, &err, NULL, 0);
-    } else {
-        PyObject *bytes =
-            PyByteArray_FromStringAndSize((const char *)out.data, (Py_ssize_t)(out.count * out.frame_bytes));
-        if (bytes != NULL) {
-            result = Py_BuildValue("(NnII)", bytes, (Py_ssize_t)out.count, out.height, out.width);
-        }
-    }
-    free(out.data);
-    return result;
+    return Py_BuildValue("{s:s,s:I,s:I,s:i,s:K,s:d,s:K,s:L,s:(II),s:z,s:I,s:z,s:z,s:O,s:O}", "codec", info.codec,
+                         "width", info.width, "height", info.height, "rotation", (int)info.rotation, "frames",
+                         (unsigned long long)info.frames, "duration_s", info.duration_s, "bytes",
+                         (unsigned long long)info.bytes, "mtime_ns", (long long)info.mtime_ns, "sar", info.sar_num,
+                         info.sar_den, "pixel_format", text_or_none(info.pixel_format), "bit_depth", info.bit_depth,
+                         "matrix", text_or_none(info.matrix), "range", text_or_none(info.range), "interlaced",
+                         info.interlaced ? Py_True : Py_False, "alpha", info.alpha ? Py_True : Py_False);
 }
 
 stoker_source *core_source_handle(PyObject *object)
@@ -199,26 +87,60 @@ int core_colour(PyObject *sequence, float out[3], const char *name)
     return 0;
 }
 
+int core_picture(PyObject *background, stoker_picture_options *out)
+{
+    if (background == Py_None) {
+        return 0;
+    }
+    out->alpha = STOKER_ALPHA_COMPOSITE;
+    for (Py_ssize_t i = 0; i < 3; i++) {
+        PyObject *item = PySequence_GetItem(background, i);
+        long value = item != NULL ? PyLong_AsLong(item) : -1;
+        Py_XDECREF(item);
+        if (PyErr_Occurred() != NULL || value < 0 || value > 255) {
+            PyErr_Clear();
+            PyErr_SetString(PyExc_ValueError, "background must be three numbers from 0 to 255: R, G and B");
+            return -1;
+        }
+        out->background[i] = (uint8_t)value;
+    }
+    return 0;
+}
+
 static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = {"paths",  "frames",     "width", "height", "dtype",       "layout",
-                            "resize", "short_clip", "mean",  "std",    "damaged_max", NULL};
-    PyObject *paths, *mean = Py_None, *std = Py_None;
+    static char *names[] = {"paths",       "frames",          "width",      "height",       "dtype",
+                            "layout",      "resize",          "short_clip", "mean",         "std",
+                            "damaged_max", "sampling",        "stride",     "fps",          "frames_min",
+                            "frames_max",  "frame_factor",    "rounding",   "spread",       "untagged",
+                            "apply_sar",   "ignore_rotation", "background", "count_frames", NULL};
+    PyObject *paths, *mean = Py_None, *std = Py_None, *background = Py_None;
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
-    int dtype = 0, layout = 0, resize = 0, short_clip = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOd", names, &paths, &spec.frames, &spec.width,
-                                     &spec.height, &dtype, &layout, &resize, &short_clip, &mean, &std,
-                                     &spec.damaged_max)) {
+    int dtype = 0, layout = 0, resize = 0, short_clip = 0, sampling = 0, rounding = 0, spread = 0, untagged = 0;
+    int apply_sar = 0, ignore_rotation = 0, count_frames = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOdiIdIIIiiippOp", names, &paths, &spec.frames,
+                                     &spec.width, &spec.height, &dtype, &layout, &resize, &short_clip, &mean, &std,
+                                     &spec.damaged_max, &sampling, &spec.stride, &spec.fps, &spec.frames_min,
+                                     &spec.frames_max, &spec.frame_factor, &rounding, &spread, &untagged, &apply_sar,
+                                     &ignore_rotation, &background, &count_frames)) {
         return NULL;
     }
-    if (core_colour(mean, spec.mean, "mean") < 0 || core_colour(std, spec.std, "std") < 0) {
+    if (core_colour(mean, spec.mean, "mean") < 0 || core_colour(std, spec.std, "std") < 0 ||
+        core_picture(background, &spec.picture) < 0) {
         return NULL;
     }
     spec.dtype = (stoker_dtype)dtype;
     spec.layout = (stoker_video_layout)layout;
     spec.resize = (stoker_resize_mode)resize;
     spec.short_clip = (stoker_short_clip)short_clip;
+    spec.sampling = (stoker_sampling)sampling;
+    spec.rounding = (stoker_rounding)rounding;
+    spec.spread = (stoker_spread)spread;
+    spec.picture.untagged = (stoker_untagged)untagged;
+    spec.picture.apply_sar = (uint32_t)apply_sar;
+    spec.picture.ignore_rotation = (uint32_t)ignore_rotation;
+    spec.count_frames = (uint32_t)count_frames;
     PyObject *keep;
     Py_ssize_t count;
     const char **texts = core_texts(paths, &keep, &count);
@@ -330,8 +252,7 @@ static PyObject *source_describe(PyObject *self, PyObject *args)
     return Py_BuildValue("{s:K,s:N,s:K,s:L,s:i,s:N,s:K,s:K}", "id", (unsigned long long)descriptor.id, "path", path,
                          "bytes", (unsigned long long)descriptor.bytes, "mtime_ns", (long long)descriptor.mtime_ns,
                          "dtype", (int)descriptor.dtype, "shape", shape, "sample_bytes",
-                         (unsigned long long)descriptor.sample_bytes, "tokens",
-                         (unsigned long long)descriptor.tokens);
+                         (unsigned long long)descriptor.sample_bytes, "tokens", (unsigned long long)descriptor.tokens);
 }
 
 static PyObject *source_materialise(PyObject *self, PyObject *args)
@@ -411,8 +332,6 @@ static PyType_Spec source_spec = {
 static PyMethodDef media_functions[] = {
     {"probe", (PyCFunction)(void (*)(void))probe, METH_VARARGS | METH_KEYWORDS,
      "probe(path, exact=False) -> dict\n\nFacts about one file, from its packet table unless exact."},
-    {"frames", (PyCFunction)(void (*)(void))frames, METH_VARARGS | METH_KEYWORDS,
-     "frames(path, indices=None, width=0, height=0) -> (bytearray, count, height, width)\n\nDecode frames as RGB."},
     {"video_source", (PyCFunction)(void (*)(void))video_source, METH_VARARGS | METH_KEYWORDS,
      "video_source(paths, frames, width, height, ...) -> Source"},
     {"sample_draw", sample_draw, METH_VARARGS,
@@ -425,7 +344,8 @@ static PyMethodDef media_functions[] = {
 int core_media_init(PyObject *module)
 {
     source_type = core_add_type(module, "Source", &source_spec);
-    if (source_type == NULL || PyModule_AddFunctions(module, media_functions) < 0 || core_image_init(module) < 0) {
+    if (source_type == NULL || PyModule_AddFunctions(module, media_functions) < 0 || core_frames_init(module) < 0 ||
+        core_image_init(module) < 0) {
         return -1;
     }
     return core_vision_init(module);

@@ -20,6 +20,11 @@ PyObject *core_source_wrap(stoker_source *source);
 /* Three numbers of a sequence into `out`, which None leaves as it is; -1 with an exception that says `name`. */
 int core_colour(PyObject *sequence, float out[3], const char *name);
 
+/* R, G and B from 0 to 255 to composite on; None leaves `out` as it is. -1 with an exception. */
+int core_picture(PyObject *background, stoker_picture_options *out);
+
+/* The functions of single frames; called by core_media_init(). */
+int core_frames_init(PyObject *module);
 /* The functions of images and of vision models; called by core_media_init(). */
 int core_image_init(PyObject *module);
 int core_vision_init(PyObject *module);

@@ -140,11 +140,14 @@ class FileDataset:
 
     def _decode(self, position: int):
         item, memory = empty(self.shape, self.dtype, self.as_numpy)
+        self._materialise(position, memory)
+        return item
+
+    def _materialise(self, position: int, memory) -> None:
         try:
             self._source().materialise(position, memory, self._draw(position))
         except (errors.DataError, errors.UnsupportedError) as error:
             raise sample_error(error, position, self.paths[position]) from None
-        return item
 
 
 def empty(shape: tuple, dtype: str, as_numpy: bool):
@@ -159,6 +162,10 @@ def empty(shape: tuple, dtype: str, as_numpy: bool):
         raise errors.UnsupportedError("dtype='bfloat16': NumPy has no such type; install PyTorch or use another dtype")
     array = numpy.empty(shape, dtype)
     return array, array
+
+
+def torch_dtype(name: str):
+    return getattr(_torch(), name)
 
 
 def sample_error(error: errors.StokerError, position: int, path: str) -> errors.SampleError:

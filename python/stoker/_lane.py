@@ -421,6 +421,9 @@ class Crew:
         dataset, made = self._native.dataset, [video]
         if dataset.return_index:
             made.append(torch.tensor(index) if self._collated else index)
+        if getattr(dataset, "return_frames", False):
+            counts = torch.frombuffer(bytearray(batch.leaf(1)), dtype=torch.int64)
+            made.append(counts if self._collated else int(counts[0]))
         if getattr(dataset, "return_partial", False):
             marks = torch.frombuffer(bytearray(batch.leaf(1)), dtype=torch.bool)
             made.append(marks if self._collated else bool(marks[0]))

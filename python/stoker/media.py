@@ -8,6 +8,7 @@ other loader, too.
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,17 @@ from collections.abc import Iterable, Sequence
 from . import _core, _files, _patches, errors, presets
 from ._files import sample_error
 
-__all__ = ["IMAGE_EXTENSIONS", "VIDEO_EXTENSIONS", "ImageDataset", "VideoDataset", "probe", "probe_image", "read_image"]
+__all__ = [
+    "IMAGE_EXTENSIONS",
+    "VIDEO_EXTENSIONS",
+    "ImageDataset",
+    "VideoDataset",
+    "decode_plan",
+    "probe",
+    "probe_image",
+    "read_frames",
+    "read_image",
+]
 
 #: What a directory is searched for, in lower case.
 VIDEO_EXTENSIONS = frozenset(
@@ -27,6 +38,10 @@ IMAGE_EXTENSIONS = frozenset(".apng .gif .jfif .jpe .jpeg .jpg .png .webp".split
 _LAYOUTS = {"TCHW": 0, "CTHW": 1, "THWC": 2}
 _RESIZES = {"short_side_crop": 0, "exact": 1}
 _SHORT_CLIPS = {"repeat_last": 0, "error": 1}
+_SAMPLINGS = {"uniform": 0, "step": 1, "rate": 2, "first": 3, "middle": 4, "last": 5, "random": 6}
+_ROUNDINGS = {"floor": 0, "nearest": 1}
+_SPREADS = {"uniform": 0, "step": 1}
+_UNTAGGED = {"bt601": 0, "bt709": 1, "by_size": 2}
 _IMAGE_LAYOUTS = {"CHW": 0, "HWC": 1}
 _IMAGE_RESIZES = {"short_side_crop": 0, "exact": 1, "keep": 2}
 _FILTERS = {"bilinear": 0, "bicubic": 1}
@@ -36,11 +51,84 @@ _MARK = 2  # accept, and say so beside each sample
 
 
 def probe(path: str | os.PathLike, exact: bool = False) -> dict:
-    """Facts about one file: codec, width, height (after rotation), rotation, frames, duration_s, bytes, mtime_ns.
+    """Facts about one file: codec, width, height (after rotation), rotation, frames, duration_s, bytes, mtime_ns; and of
+    its first frame sar (a pair; ``(0, 1)`` if unknown), pixel_format, bit_depth, matrix, range, interlaced, alpha.
 
-    Read from the packet table; with ``exact`` the file is decoded once and its frames are counted.
+    Frames are those of the packet table; with ``exact`` the file is decoded once and its frames are counted.
     """
     return _core.probe(path, exact=exact)
+
+
+def _picture(untagged: str, apply_sar: bool, rotation: bool, background: Sequence[int] | None) -> dict:
+    """The keywords of the C functions."""
+    return {
+        "untagged": _files.choice("untagged", untagged, _UNTAGGED),
+        "apply_sar": bool(apply_sar),
+        "ignore_rotation": not rotation,
+        "background": None if background is None else tuple(map(operator.index, background)),
+    }
+
+
+def read_frames(
+    path: str | os.PathLike,
+    indices: Iterable[int] | None = None,
+    seconds: Iterable[float] | None = None,
+    size: int | Sequence[int] | None = None,
+    *,
+    plan: bytes | None = None,
+    untagged: str = "bt601",
+    apply_sar: bool = False,
+    rotation: bool = True,
+    background: Sequence[int] | None = None,
+    as_numpy: bool = False,
+):
+    """Decode frames of one video: uint8, shape ``(frames, height, width, 3)``, R, G, B.
+
+    Args:
+        path: a video file.
+        indices: numbers of presented frames from 0, in any order, repeats allowed.
+        seconds: instead, times from 0: the frames that are shown then. The first frame is shown from second 0 on, each
+            until the next one, the last for as long as the file says. Without both, all frames.
+        size: output pixels, one number for a square or ``(height, width)``; None keeps that of the file.
+        plan: instead, the ``"bytes"`` of a :func:`decode_plan`: the frames that it keeps, in ascending order.
+        untagged, apply_sar, rotation, background: as for :class:`VideoDataset`.
+        as_numpy: a NumPy array even where PyTorch is installed.
+
+    Raises :class:`stoker.CallerError` for a frame or a time outside of the clip, naming both figures, and
+    :class:`stoker.DataError` for files that cannot be decoded, or that a plan was not made for.
+    """
+    height, width = (0, 0) if size is None else (size, size) if isinstance(size, int) else map(int, size)
+    if size is not None and (height < 1 or width < 1):
+        raise errors.CallerError(f"size={size!r} must be positive")
+    data, count, height, width = _core.frames(
+        path,
+        indices=None if indices is None else [operator.index(index) for index in indices],
+        seconds=None if seconds is None else [float(second) for second in seconds],
+        width=width,
+        height=height,
+        plan=plan,
+        **_picture(untagged, apply_sar, rotation, background),
+    )
+    item, memory = _files.empty((count, height, width, 3), "uint8", as_numpy)
+    if count:
+        memoryview(memory.reshape(-1))[:] = data
+    return item
+
+
+def decode_plan(
+    path: str | os.PathLike, indices: Iterable[int] | None = None, seconds: Iterable[float] | None = None
+) -> dict:
+    """The plan by which :func:`read_frames` would decode these frames of a file that is whole; nothing is decoded.
+
+    Returns hash, by_time (jumps between key frames; else everything from the start), skips (frames that nothing refers to
+    are left out), packets and frames of the file, segments (first packet, the one after the last, decode time of the
+    first), kept (frames; none means all), packets_sent, bytes_sent, predicted_s, and bytes: the plan to keep or to run.
+    """
+    return _core.frame_plan(
+        path,
+        indices=None if indices is None else [operator.index(index) for index in indices],
+        seconds=None if seconds is None else [float(second) for second in seconds],
+    )
 
 
 class VideoDataset(_files.FileDataset):
@@ -49,7 +137,7 @@ class VideoDataset(_files.FileDataset):
     Args:
         source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest (a text
             file with one path a line, or JSON lines with a ``path``), or an iterable of paths.
-        frames: frames per clip, sampled uniformly over its length (index ``rint(i*(n-1)/(frames-1))`` of n).
+        frames: frames per clip; by rate the most that there may be.
         size: output pixels, one number for a square or ``(height, width)``.
         dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or ``"float32"``, or a torch dtype of that
             name.
@@ -60,16 +148,36 @@ class VideoDataset(_files.FileDataset):
         damaged_max: largest share of a clip's promised frames that may be undecodable (default 0.5).
         return_index: items are ``(video, index)`` and batches ``(video, int64 tensor)``.
         as_numpy: items are NumPy arrays even where PyTorch is installed.
+        sampling: which of the n presented frames: ``"uniform"`` (frame ``rint(i*(n-1)/(frames-1))``), ``"step"`` (frame
+            ``floor(i*n/frames)``), ``"rate"`` (``fps`` frames a second), or a clip of consecutive frames: ``"first"``,
+            ``"middle"``, ``"last"`` or ``"random"``.
+        stride: of clips: each frame is that many after the one before.
+        fps, min_frames, max_frames, frame_factor: by rate: ``n/rate*fps`` frames (default 2 a second), but at least
+            min_frames (4), at most max_frames (768), ``frames`` and n, and a multiple of frame_factor (2).
+        rounding: to that multiple, ``"floor"`` or ``"nearest"``; public processors differ.
+        spread: of frames by rate, ``"uniform"`` or ``"step"``, as above.
+        untagged: the matrix of files that name none: ``"bt601"`` (as the ffmpeg program), ``"bt709"`` or ``"by_size"``
+            (BT.709 from 1280 pixels wide or more than 576 high).
+        apply_sar: make pixels square, by the width; else pixels are taken as they are stored.
+        rotation: turn pictures as the file says.
+        background: R, G, B from 0 to 255, over which transparent pixels are put; None drops alpha.
+        seed: of random clips that are asked for by ``dataset[i]``, with :meth:`set_epoch`; a stoker loader brings its
+            own.
+        return_frames: items are ``(video, frames)`` or ``(video, index, frames)``, and batches have an int64 tensor: how
+            many of the frames are no repeats of the last.
         preset: a model family by name (:mod:`stoker.presets`), whose constants stand where no keyword is given. For
             families of patches items are dicts that differ in size: see :class:`VideoPatches`.
 
     Items are torch tensors if PyTorch is installed (NumPy arrays else, or with ``as_numpy=True``) of shape
-    ``(frames, 3, height, width)`` in the order of ``layout``.
+    ``(frames, 3, height, width)`` in the order of ``layout``. A clip of fewer frames than wanted gives each once, then
+    its last one again. Where a random clip begins is a function of (seed, epoch, index, earlier uses of the index in
+    this epoch), whichever worker decodes it.
 
     A file that is missing or damaged raises :class:`stoker.SampleError` when its item is asked for. Sizes and times
     of the files are read when the dataset is made; a file that was changed since then is a mismatch.
     """
 
+    return_frames = False
     _noun = "clips"
 
     def __new__(cls, *arguments, preset: str | None = None, **keywords):
@@ -91,9 +199,27 @@ class VideoDataset(_files.FileDataset):
         damaged_max: float | None = None,
         return_index: bool = False,
         as_numpy: bool = False,
+        *,
+        sampling: str = "uniform",
+        stride: int = 1,
+        fps: float | None = None,
+        min_frames: int | None = None,
+        max_frames: int | None = None,
+        frame_factor: int | None = None,
+        rounding: str = "floor",
+        spread: str = "uniform",
+        untagged: str = "bt601",
+        apply_sar: bool = False,
+        rotation: bool = True,
+        background: Sequence[int] | None = None,
+        seed: int = 0,
+        return_frames: bool = False,
     ) -> None:
         dtype = str(dtype).removeprefix("torch.")
         height, width = (size, size) if isinstance(size, int) else map(int, size)
+        self.seed = operator.index(seed)
+        self.random = sampling == "random"
+        self.return_frames = bool(return_frames)
         self.dtype = dtype
         self.layout = layout
         self.return_index = bool(return_index)
@@ -109,6 +235,16 @@ class VideoDataset(_files.FileDataset):
             "mean": None if mean is None else tuple(map(float, mean)),
             "std": None if std is None else tuple(map(float, std)),
             "damaged_max": _share(damaged_max),
+            "sampling": _files.choice("sampling", sampling, _SAMPLINGS),
+            "stride": _count("stride", stride),
+            "fps": _rate(fps),
+            "frames_min": _count("min_frames", min_frames),
+            "frames_max": _count("max_frames", max_frames),
+            "frame_factor": _count("frame_factor", frame_factor),
+            "rounding": _files.choice("rounding", rounding, _ROUNDINGS),
+            "spread": _files.choice("spread", spread, _SPREADS),
+            "count_frames": self.return_frames,
+            **_picture(untagged, apply_sar, rotation, background),
         }
         if self._form["frames"] < 1 or height < 1 or width < 1:
             raise errors.CallerError(f"frames={frames!r} and size={size!r} must be positive")
@@ -123,6 +259,26 @@ class VideoDataset(_files.FileDataset):
 
     def _make_source(self):
         return _core.video_source(self.paths, **self._form)
+
+    def __getitem__(self, index):
+        if not self.return_frames:
+            return super().__getitem__(index)
+        position = self._position(index)
+        video, frames = self._decode_counted(position)
+        return (video, position, frames) if self.return_index else (video, frames)
+
+    def _decode_counted(self, position: int):
+        """Both tensors of a sample are in one block: the video, and behind it, at a multiple of 256 bytes, the count."""
+        block, memory = _files.empty((self._source().describe(position)["sample_bytes"],), "uint8", self.as_numpy)
+        self._materialise(position, memory)
+        size = math.prod(self.shape) * (4 if self.dtype == "float32" else 1 if self.dtype == "uint8" else 2)
+        if block is memory:
+            if self.dtype == "bfloat16":
+                _files.empty((0,), self.dtype, True)  # says why that is not possible
+            video = block[:size].view(self.dtype).reshape(self.shape)
+        else:
+            video = block[:size].view(_files.torch_dtype(self.dtype)).view(self.shape)
+        return video, int.from_bytes(memory[-8:].tobytes(), "little")
 
 
 def probe_image(image: str | os.PathLike | bytes) -> dict:
@@ -316,6 +472,23 @@ class ImagePatches(_patches.PatchDataset, ImageDataset):
 
     def __init__(self, source, *, preset: str, **keywords) -> None:
         self._set_up(_files.find(source, IMAGE_EXTENSIONS, "image"), preset, keywords)
+
+
+def _count(name: str, value: int | None) -> int:
+    """0 means the default in C."""
+    if value is None:
+        return 0
+    if not 1 <= operator.index(value) < 2**32:
+        raise errors.CallerError(f"{name}={value!r} must be positive")
+    return operator.index(value)
+
+
+def _rate(value: float | None) -> float:
+    if value is None:
+        return 0.0
+    if not 0 < value <= 1000:
+        raise errors.CallerError(f"fps={value!r} is not between 0 and 1000 frames a second")
+    return float(value)
 
 
 def _share(value: float | None) -> float:
