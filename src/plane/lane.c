@@ -110,7 +110,9 @@ static stoker_status resize_native(struct stk_server *server, stoker_error *err)
         }
     }
     if (total > 0) stk_pool_native_set_rights(server->pool, &rights);
-    return stk_pool_native_resize(server->pool, total < UINT32_MAX ? (uint32_t)total : UINT32_MAX, err);
+    if (total > UINT32_MAX) total = UINT32_MAX;
+    stk_dispatch_set_workers(server->dispatch, STK_POOL_NATIVE, (uint32_t)total);
+    return stk_pool_native_resize(server->pool, (uint32_t)total, err);
 }
 
 /* Loaders of a job match by name, else by order of creation and dataset (rule B7). */
@@ -222,6 +224,8 @@ static stoker_status open_lane(struct stk_lane *lane, const struct stk_message_l
     if (status != STOKER_OK) goto close_arena;
     lane->state = STK_LANE_OPENING;
     lane->group = find_group(server, lane, message);
+    stk_dispatch_lane_share(server->dispatch, lane->index, lane->group, 1);
+    if (lane->kind == STK_SOURCE_PROCESS) stk_dispatch_set_workers(server->dispatch, crew_of(lane), lane->num_workers);
     status = start_workers(server, lane, err);
     if (status != STOKER_OK) goto close_dispatch;
     return STOKER_OK;
