@@ -141,6 +141,9 @@ static void cut_plan(struct stoker_batch_planner *p, struct stk_pack_memory *mem
     p->rows = stk_pack_take(memory, places + p->options.ranks, sizeof *p->rows);
     p->row_shape = stk_pack_take(memory, places, sizeof *p->row_shape);
     p->row_order = stk_pack_take(memory, places, sizeof *p->row_order);
+    p->row_sum = stk_pack_take(memory, places, sizeof *p->row_sum);
+    p->step_peak = stk_pack_take(memory, places, sizeof *p->step_peak);
+    p->step_excess = stk_pack_take(memory, places, sizeof *p->step_excess);
     p->keys = stk_pack_take(memory, sorted, sizeof *p->keys);
     p->order = stk_pack_take(memory, sorted, sizeof *p->order);
     p->scratch = stk_pack_take(memory, sorted, sizeof *p->scratch);

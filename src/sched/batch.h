@@ -68,7 +68,8 @@ struct stoker_batch_planner {
     uint32_t *rows;      /* ranks cells each */
     uint32_t *row_shape; /* shape_count: mixed */
     uint32_t row_count;
-    uint32_t *row_order;
+    uint32_t *row_order; /* step t: those from t * cells on */
+    uint64_t *row_sum, *step_peak, *step_excess;
 
     uint64_t *keys; /* scratch, one entry a place or stratum */
     uint32_t *order, *scratch, *left, *counts;
@@ -102,7 +103,8 @@ void stk_batch_fill(struct stoker_batch_planner *planner, uint32_t count, uint32
 /* Steps of the cells [first, first + count), a multiple of ranks: full ones, the last may have fewer rows. */
 void stk_batch_steps(struct stoker_batch_planner *planner, uint32_t first, uint32_t count, struct stk_rng *rng);
 
-/* One step: row r is `ranks` cells from rows[r * ranks] on, in falling order of load. Fills held and rank_load. */
-void stk_batch_assign(struct stoker_batch_planner *planner, const uint32_t *row_list, uint32_t row_count);
+/* One step: row r is `ranks` cells from rows[r * ranks] on, in falling order of load. Fills held and rank_load.
+ * `search`: look through small steps too, which takes longer than all the rest. */
+void stk_batch_assign(struct stoker_batch_planner *planner, const uint32_t *row_list, uint32_t row_count, bool search);
 
 #endif

@@ -205,7 +205,7 @@ static void search_small(struct stoker_batch_planner *planner, struct step *step
     }
 }
 
-void stk_batch_assign(struct stoker_batch_planner *planner, const uint32_t *row_list, uint32_t row_count)
+void stk_batch_assign(struct stoker_batch_planner *planner, const uint32_t *row_list, uint32_t row_count, bool search)
 {
     uint32_t ranks = planner->options.ranks;
     struct step step = {&planner->cells, planner->held, planner->rank_load, ranks, row_count, planner->options.cells};
@@ -224,5 +224,5 @@ void stk_batch_assign(struct stoker_batch_planner *planner, const uint32_t *row_
         }
     }
     if (ranks > 1) improve(planner, &step);
-    if (ranks > 1 && ranks * row_count <= SEARCH_CELLS_MAX) search_small(planner, &step);
+    if (search && ranks > 1 && ranks * row_count <= SEARCH_CELLS_MAX) search_small(planner, &step);
 }

@@ -42,7 +42,7 @@ static uint64_t assign(const uint64_t *loads, uint32_t ranks, uint32_t rows)
     assert_int_equal(batching_make(&plan, &source, 1, &options, NULL), STOKER_OK);
     for (uint32_t i = 0; i < ranks * rows; i++) plan.planner->cells.load[i] = loads[i], plan.planner->rows[i] = i;
     for (uint32_t i = 0; i < rows; i++) list[i] = i;
-    stk_batch_assign(plan.planner, list, rows);
+    stk_batch_assign(plan.planner, list, rows, true);
     uint64_t most = 0;
     static uint8_t seen[4096];
     memset(seen, 0, sizeof seen);

@@ -3,12 +3,17 @@
  * Cells to rows, rows to steps. A row is one cell for each rank, alike ones: of one shape, neighbours in load. What a
  * shape has beyond whole rows goes into rows of mixed shapes, again neighbours in load. The rows of each shape are
  * spread evenly over the steps of the window in a random order, so that no step is of long samples only and none sorted
- * by length comes first.
+ * by length comes first. Where one cell outweighs what the other ranks can get in its step, the step exchanges a light
+ * row for a heavy one of another, as long as both together wait less.
  */
 #include "sched/batch.h"
 
 #include "base/assert.h"
 #include "sched/pack.h"
+
+/* Steps that wait for less than a fiftieth of their load stay as they are. */
+#define EXCESS_SHARE 50u
+#define PARTNERS 16u
 
 static void add_row(struct stoker_batch_planner *planner, const uint32_t *cells, uint32_t shape)
 {
@@ -72,6 +77,96 @@ static void order_rows(struct stoker_batch_planner *planner, struct stk_rng *rng
     for (uint32_t i = 0; i < rows; i++) planner->row_order[i] = name[planner->order[i]];
 }
 
+static uint32_t rows_of(const struct stoker_batch_planner *planner, uint32_t step)
+{
+    uint32_t left = planner->row_count - step * planner->options.cells;
+    return left < planner->options.cells ? left : planner->options.cells;
+}
+
+static uint64_t sum_of(const struct stoker_batch_planner *planner, uint32_t step)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < rows_of(planner, step); i++)
+        sum += planner->row_sum[planner->row_order[step * planner->options.cells + i]];
+    return sum;
+}
+
+/* The largest load of the step, as it is assigned now. */
+static uint64_t peak_of(struct stoker_batch_planner *planner, uint32_t step)
+{
+    uint64_t peak = 0;
+    stk_batch_assign(planner, planner->row_order + (size_t)step * planner->options.cells, rows_of(planner, step),
+                     false);
+    for (uint32_t r = 0; r < planner->options.ranks; r++)
+        if (planner->rank_load[r] > peak) peak = planner->rank_load[r];
+    return peak;
+}
+
+/* What the ranks of the step wait for one another, together. */
+static void measure(struct stoker_batch_planner *planner, uint32_t step)
+{
+    planner->step_peak[step] = peak_of(planner, step);
+    uint64_t sum = sum_of(planner, step), waited = planner->step_peak[step] * planner->options.ranks - sum;
+    planner->step_excess[step] = waited > sum / EXCESS_SHARE ? waited : 0;
+}
+
+/* Where in row_order the lightest or the heaviest row of the step is. */
+static uint32_t find_row(const struct stoker_batch_planner *planner, uint32_t step, bool heaviest)
+{
+    uint32_t first = step * planner->options.cells, best = first;
+    for (uint32_t i = first + 1; i < first + rows_of(planner, step); i++) {
+        uint64_t sum = planner->row_sum[planner->row_order[i]], known = planner->row_sum[planner->row_order[best]];
+        if (heaviest ? sum > known : sum < known) best = i;
+    }
+    return best;
+}
+
+static void swap_rows(struct stoker_batch_planner *planner, uint32_t a, uint32_t b)
+{
+    uint32_t row = planner->row_order[a];
+    planner->row_order[a] = planner->row_order[b];
+    planner->row_order[b] = row;
+}
+
+/* Gives the step the heavy row of another if the peaks of both then sum up to less; false if no partner is found. */
+static bool exchange_rows(struct stoker_batch_planner *planner, uint32_t step, uint32_t steps)
+{
+    uint32_t light = find_row(planner, step, false), best_row = 0, best_step = step;
+    uint64_t best_gain = 0;
+    for (uint32_t i = 1; i < steps && i <= PARTNERS; i++) {
+        uint32_t other = (step + i) % steps, heavy = find_row(planner, other, true);
+        if (planner->row_sum[planner->row_order[heavy]] <= planner->row_sum[planner->row_order[light]]) continue;
+        uint64_t before = planner->step_peak[step] + planner->step_peak[other];
+        swap_rows(planner, light, heavy);
+        uint64_t after = peak_of(planner, step) + peak_of(planner, other);
+        swap_rows(planner, light, heavy);
+        if (after < before && before - after > best_gain)
+            best_gain = before - after, best_row = heavy, best_step = other;
+    }
+    if (best_step == step) return false;
+    swap_rows(planner, light, best_row);
+    measure(planner, step);
+    measure(planner, best_step);
+    return true;
+}
+
+static void level_steps(struct stoker_batch_planner *planner, uint32_t steps)
+{
+    for (uint32_t r = 0; r < planner->row_count; r++) {
+        planner->row_sum[r] = 0;
+        for (uint32_t i = 0; i < planner->options.ranks; i++)
+            planner->row_sum[r] += planner->cells.load[planner->rows[(size_t)r * planner->options.ranks + i]];
+    }
+    for (uint32_t t = 0; t < steps; t++) measure(planner, t);
+    for (uint32_t round = 0; round < 2 * steps; round++) {
+        uint32_t worst = 0;
+        for (uint32_t t = 1; t < steps; t++)
+            if (planner->step_excess[t] > planner->step_excess[worst]) worst = t;
+        if (planner->step_excess[worst] == 0) return;
+        if (!exchange_rows(planner, worst, steps)) planner->step_excess[worst] = 0; /* as good as it gets */
+    }
+}
+
 /* Appends the step that held[] and rank_load[] describe, its ranks renamed at random: the rank that the rule gives the
  * heavier part is another one in each step. Micro-batches of a rank in falling order of load, so that the k-th are
  * alike on all ranks. */
@@ -103,10 +198,10 @@ void stk_batch_steps(struct stoker_batch_planner *planner, uint32_t first, uint3
 {
     make_rows(planner, first, count);
     order_rows(planner, rng);
-    for (uint32_t at = 0; at < planner->row_count; at += planner->options.cells) {
-        uint32_t rows = planner->row_count - at;
-        if (rows > planner->options.cells) rows = planner->options.cells;
-        stk_batch_assign(planner, planner->row_order + at, rows);
-        write_step(planner, rows, rng);
+    uint32_t steps = (planner->row_count + planner->options.cells - 1) / planner->options.cells;
+    if (planner->options.ranks > 1 && planner->options.cells > 1) level_steps(planner, steps);
+    for (uint32_t t = 0; t < steps; t++) {
+        stk_batch_assign(planner, planner->row_order + (size_t)t * planner->options.cells, rows_of(planner, t), true);
+        write_step(planner, rows_of(planner, t), rng);
     }
 }

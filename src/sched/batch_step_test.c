@@ -77,6 +77,22 @@ static void test_no_rank_is_favoured(void **state)
     }
 }
 
+/* One sample is as dear as 40 others: its step takes the rows of the next dearest ones, so that the others do not wait
+ * for it; apart from that all is mixed. */
+static void test_a_dear_sample_gets_dear_company(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 256; i++) shapes[i] = 0, tokens[i] = i % 4 == 0 ? 1000 : 100;
+    tokens[17] = 4000;
+    next(256, 4, 4);
+    uint64_t most = 0, sum = 0;
+    for (uint32_t t = 0; t < plan.window.steps; t++) {
+        most += batching_most(&plan.window, t) * 4;
+        sum += batching_sum(&plan.window, t);
+    }
+    assert_true(most * 100 <= sum * 106); /* 1.17 without the exchange */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +100,7 @@ int main(void)
         cmocka_unit_test_teardown(test_what_is_left_shares_as_few_rows_as_it_can, teardown),
         cmocka_unit_test_teardown(test_steps_are_mixed, teardown),
         cmocka_unit_test_teardown(test_no_rank_is_favoured, teardown),
+        cmocka_unit_test_teardown(test_a_dear_sample_gets_dear_company, teardown),
     };
     return stk_run_tests(tests);
 }
