@@ -113,6 +113,9 @@ struct stoker_client {
     uint32_t spare_batch_count;
     bool copies_told;
     uint64_t stop_deadline_ns; /* 0: not stopping */
+    uint64_t heard_ns;         /* when the DataServer last said something */
+    uint64_t asked_ns;         /* when it was asked for a sign since; 0: not yet */
+    uint64_t told_ns;          /* when its silence was told last; 0: not since it began */
     /* guarded by lock */
     char *refusal_detail; /* of the last loader that did not open, until somebody takes it */
     size_t refusal_detail_size;

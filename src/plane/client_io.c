@@ -7,6 +7,7 @@
  * call gets the cause. Batches of a connection that ended stay valid, their memory is mapped.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "control/channel.h"
 #include "plane/client.h"
 #include "sys/clock.h"
+#include "sys/process.h"
 
 enum {
     RELEASE_IDS_MAX = 256, /* slabs in one RELEASE */
@@ -23,6 +25,11 @@ enum {
         256, /* control blocks that are kept; a rank holds few batches, a list of thousands is an exception */
     NOTICE_ID_BYTES = 64
 };
+#define LOOK_NS (2 * STK_SECOND_NS)           /* how often a rank that waits looks at its DataServer */
+#define STOPPED_LOOK_NS (5 * STK_SECOND_NS)   /* silence before a stopped one is told */
+#define ASK_AFTER_NS (30 * STK_SECOND_NS)     /* silence before it is asked for a sign */
+#define ANSWER_WITHIN_NS (10 * STK_SECOND_NS) /* it has one loop, which never waits */
+#define TELL_AGAIN_NS (30 * STK_SECOND_NS)
 #define STOP_TIMEOUT_NS (2 * STK_SECOND_NS) /* close does not wait longer for a DataServer that does not read */
 
 /* ------------------------------------------------------------------------------------------------ dropped batches */
@@ -399,6 +406,55 @@ static bool is_finished(struct stoker_client *client)
     return stk_clock_now_ns() >= client->stop_deadline_ns;
 }
 
+static bool is_awaited(struct stoker_client *client)
+{
+    bool awaited = false;
+    stk_mutex_lock(client->lock);
+    for (const struct stoker_loader *loader = client->loaders; loader && !awaited; loader = loader->next) {
+        awaited = loader->state == STK_LOADER_OPENING;
+        for (const struct stk_ticket *ticket = loader->first; ticket && !awaited; ticket = ticket->next)
+            awaited = ticket->state == STK_TICKET_WAITING;
+    }
+    stk_mutex_unlock(client->lock);
+    return awaited;
+}
+
+static void tell_silence(struct stoker_client *client, uint64_t now_ns, const char *what)
+{
+    char doing[256];
+    if (client->told_ns && now_ns - client->told_ns < TELL_AGAIN_NS) return;
+    client->told_ns = now_ns;
+    stk_process_describe((pid_t)client->server_pid, doing, sizeof doing);
+    stk_log(&client->log, STOKER_LOG_WARN, "dataserver_silent",
+            "the DataServer (pid %lld) has said nothing for %.0f s: %s. This rank waits for it; %s",
+            (long long)client->server_pid, (double)(now_ns - client->heard_ns) / 1e9, what, doing);
+}
+
+/* A batch may take minutes, so silence alone says nothing: a stopped process does, and one that leaves a question open. */
+static void look_at_server(struct stoker_client *client)
+{
+    uint64_t now_ns = stk_clock_now_ns(), silent_ns = now_ns - client->heard_ns;
+    if (silent_ns < STOPPED_LOOK_NS) return;
+    char state = stk_process_state((pid_t)client->server_pid); /* 0: not visible from here */
+    if (state == 'T' || state == 't') {
+        char what[96];
+        (void)snprintf(what, sizeof what, "it is stopped; 'kill -CONT %lld' lets it go on",
+                       (long long)client->server_pid);
+        tell_silence(client, now_ns, what);
+        return;
+    }
+    if (silent_ns < ASK_AFTER_NS) return;
+    if (!client->asked_ns) {
+        const struct stk_message_status query = {.token = 0, .text = {"", 0}}; /* nobody waits for token 0 */
+        stoker_status status;
+        STK_CLIENT_SEND(status, client, STK_MESSAGE_STATUS_QUERY, status, &query, NULL);
+        (void)status; /* without memory it is asked at the next look */
+        if (status == STOKER_OK) client->asked_ns = now_ns;
+    } else if (now_ns - client->asked_ns >= ANSWER_WITHIN_NS) {
+        tell_silence(client, now_ns, "it does not answer, and may hang or be starved of CPU time");
+    }
+}
+
 static void wait_for_events(struct stoker_client *client)
 {
     struct stk_channel *channel = client->core->channel;
@@ -406,8 +462,17 @@ static void wait_for_events(struct stoker_client *client)
         {.fd = stk_channel_fd(channel), .events = (short)(POLLIN | (stk_channel_wants_write(channel) ? POLLOUT : 0))},
         {.fd = client->core->wake_fd, .events = POLLIN},
     };
-    int timeout_ms = client->stop_deadline_ns ? (int)(STOP_TIMEOUT_NS / 1000000) : -1;
-    (void)poll(polled, 2, timeout_ms); /* an interrupted poll is a wake-up like any other */
+    bool awaited = is_awaited(client);
+    int timeout_ms = client->stop_deadline_ns ? (int)(STOP_TIMEOUT_NS / 1000000)
+                     : awaited                ? (int)(LOOK_NS / 1000000)
+                                              : -1;
+    (void)poll(polled, 2, timeout_ms);              /* an interrupted poll is a wake-up like any other */
+    if ((polled[0].revents & POLLIN) || !awaited) { /* silence begins when somebody waits */
+        client->heard_ns = stk_clock_now_ns();
+        client->asked_ns = client->told_ns = 0;
+    } else {
+        look_at_server(client);
+    }
     if (polled[1].revents) stk_client_core_clear_wake(client->core);
 }
 
@@ -424,6 +489,7 @@ static stoker_status turn(struct stoker_client *client, stoker_error *err)
 void stk_client_run(void *argument)
 {
     struct stoker_client *client = argument;
+    client->heard_ns = stk_clock_now_ns();
     for (;;) {
         stoker_error error = {0};
         stoker_status status = turn(client, &error);

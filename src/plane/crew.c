@@ -156,6 +156,7 @@ stoker_status stk_pool_crew_open(struct stk_pool *pool, uint32_t number, uint32_
     crew->respawn_at_ns = 0;
     crew->missing = true;
     crew->at_once = false;
+    crew->reloaded = false;
     STK_TRY(stk_template_start(crew, err));
     crew->state = STK_CREW_LOADING;
     if (number >= pool->crew_high) pool->crew_high = number + 1;

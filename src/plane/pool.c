@@ -359,6 +359,7 @@ void stk_pool_rest(struct stk_worker *worker)
     worker->slab_count = 0;
     worker->finished_any = true;
     crew->deaths = 0;
+    crew->reloaded = false;
     if (worker->state != STK_WORKER_BUSY) return; /* it was killed meanwhile */
     if (worker->member >= crew->size || crew->state == STK_CREW_CLOSING || !has_rights(worker))
         stk_worker_end(worker, stk_clock_now_ns());

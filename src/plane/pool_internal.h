@@ -41,7 +41,8 @@ struct stk_crew {
     uint32_t member_cap;
     uint32_t deaths;
     uint64_t first_death_ns, respawn_at_ns;
-    bool missing; /* members below size may be without a worker */
+    bool missing;  /* members below size may be without a worker */
+    bool reloaded; /* its template was started again, and no task finished since */
     const stoker_source *source;
     struct stk_template template;
     struct stk_pool *pool;

@@ -160,8 +160,11 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
     template->pid = 0;
     template->forks = 0;
     template->fork_since_ns = template->kill_at_ns = template->killed_at_ns = template->stopped_since_ns = 0;
+    bool ours = template->ending != NULL;
     template->ending = NULL;
     bool retry = template->retry && crew->state == STK_CREW_BROKEN;
+    /* Killed from outside after it had loaded its dataset: once more, or until the next finished task it is given up. */
+    bool again = crew->state == STK_CREW_OPEN && template->loaded && !ours && !crew->reloaded;
     template->retry = template->loaded = false;
 
     /* Its children have had their death signal; one that came to be at this very moment is killed here. */
@@ -173,7 +176,11 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
         else
             stk_pool_kill(worker, "killed because its template ended");
     }
-    if (retry)
+    if (again) {
+        crew->reloaded = true;
+        stk_log(pool->options.log, STOKER_LOG_WARN, "template_restarted", "%s; another one loads the dataset", text);
+    }
+    if (retry || again)
         stk_crew_reload(crew);
     else
         break_text(crew, STOKER_ERR_LOST, text);

@@ -79,10 +79,14 @@ stoker_status stk_files_bad_form(stoker_error *err)
  */
 
 /* Workers run elsewhere: relative paths are made absolute here. */
-static stoker_status get_folder(char *folder, size_t size, stoker_error *err)
+static stoker_status get_folder(const stoker_path_list *list, char *folder, size_t size, stoker_error *err)
 {
-    if (getcwd(folder, size)) return STOKER_OK;
-    return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot read the name of the working directory");
+    size_t i = 0;
+    folder[0] = 0;
+    while (i < list->count && (!list->paths[i] || list->paths[i][0] == '/')) i++;
+    if (i == list->count || getcwd(folder, size)) return STOKER_OK;
+    return stk_fail_os(err, STOKER_ERR_IO, errno, "path %zu is relative ('%.200s'), and the working directory is gone",
+                       i, list->paths[i]);
 }
 
 static stoker_status measure_paths(const stoker_path_list *list, const char *folder, size_t *out_text_size,
@@ -140,7 +144,7 @@ stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t 
     char folder[PATH_BYTES_MAX + 1];
     const size_t counts = count_at(kind), entries_at = counts + COUNTS_BYTES;
     size_t text_size = 0, table = 0, size = 0;
-    STK_TRY(get_folder(folder, sizeof folder, err));
+    STK_TRY(get_folder(list, folder, sizeof folder, err));
     STK_TRY(measure_paths(list, folder, &text_size, err));
     if (!stk_mul_size(list->count, ENTRY_BYTES, &table) || !stk_add_size(table, text_size + entries_at, &size))
         return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);

@@ -21,16 +21,31 @@ static int64_t mtime_of(const struct stat *facts)
     return (int64_t)facts->st_mtim.tv_sec * 1000000000 + facts->st_mtim.tv_nsec;
 }
 
+/* A name that leads nowhere is a fault of the data, also one that leads round in circles or is no name at all. */
+static stoker_status fail_open(const char *path, int os_error, stoker_error *err)
+{
+    switch (os_error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG: return stk_fail_os(err, STOKER_ERR_NOT_FOUND, os_error, "cannot open '%.400s'", path);
+    case ENXIO:
+    case ENODEV:
+        return stk_fail(err, STOKER_ERR_UNSUPPORTED, "'%.400s' is a pipe, socket or device, not a regular file", path);
+    case EMFILE:
+    case ENFILE:
+        return stk_fail_os(err, STOKER_ERR_IO, os_error, "cannot open '%.400s': raise the limit of open files%s", path,
+                           os_error == EMFILE ? " (ulimit -n)" : " of the machine");
+    default: return stk_fail_os(err, STOKER_ERR_IO, os_error, "cannot open '%.400s'", path);
+    }
+}
+
 stoker_status stk_file_open(const char *path, struct stk_file *out_file, stoker_error *err)
 {
     /* O_NONBLOCK: opening a pipe without a writer would block before its kind can be seen. It has no effect on regular
      * files. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        int os_error = errno;
-        stoker_status status = os_error == ENOENT || os_error == ENOTDIR ? STOKER_ERR_NOT_FOUND : STOKER_ERR_IO;
-        return stk_fail_os(err, status, os_error, "cannot open '%s'", path);
-    }
+    if (fd < 0) return fail_open(path, errno, err);
     struct stat facts;
     if (fstat(fd, &facts) != 0) {
         int os_error = errno;

@@ -4,10 +4,14 @@
  */
 #include "store/file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/support/unit.h"
@@ -88,6 +92,57 @@ static void test_file_refuses_what_is_no_regular_file(void **state)
     stk_file_close(NULL);
 }
 
+/* Names that lead nowhere are faults of the data, which a policy may pass over. */
+static void test_names_that_lead_nowhere_are_not_found(void **state)
+{
+    (void)state;
+    char path[128], other[128], name[600] = "/tmp/";
+    struct stk_file file;
+    stoker_error err;
+    path_in(path, sizeof path, "circle");
+    assert_int_equal(symlink(path, path), 0);
+    assert_int_equal(stk_file_open(path, &file, &err), STOKER_ERR_NOT_FOUND);
+    assert_int_equal(err.os_error, ELOOP);
+    assert_int_equal(unlink(path), 0);
+    memset(name + 5, 'x', 300);
+    assert_int_equal(stk_file_open(name, &file, &err), STOKER_ERR_NOT_FOUND);
+    assert_int_equal(err.os_error, ENAMETOOLONG);
+    path_in(other, sizeof other, "circle/below");
+    assert_int_equal(stk_file_open(other, &file, &err), STOKER_ERR_NOT_FOUND);
+}
+
+static void test_a_socket_is_no_file(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stk_file file;
+    stoker_error err;
+    path_in(address.sun_path, sizeof address.sun_path, "socket");
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(stk_file_open(address.sun_path, &file, &err), STOKER_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(address.sun_path), 0);
+}
+
+static void test_no_descriptor_left_names_the_limit(void **state)
+{
+    (void)state;
+    struct stk_file file;
+    stoker_error err;
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    stoker_status status = stk_file_open("/dev/null", &file, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, STOKER_ERR_IO);
+    assert_non_null(strstr(err.message, "ulimit -n"));
+}
+
 static void test_a_part_of_a_file_reads_like_a_file(void **state)
 {
     (void)state;
@@ -121,6 +176,9 @@ static void test_a_part_of_a_file_reads_like_a_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_that_lead_nowhere_are_not_found),
+        cmocka_unit_test(test_a_socket_is_no_file),
+        cmocka_unit_test(test_no_descriptor_left_names_the_limit),
         cmocka_unit_test(test_a_part_of_a_file_reads_like_a_file),
         cmocka_unit_test(test_file_reads_by_position_and_ends_short),
         cmocka_unit_test(test_file_refuses_what_is_no_regular_file),

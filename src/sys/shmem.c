@@ -63,11 +63,12 @@ static stoker_status open_in_directory(const char *directory, int *out_fd, stoke
         *out_fd = fd;
         return STOKER_OK;
     }
-    stoker_status status = errno == ENOENT || errno == ENOTDIR  ? STOKER_ERR_NOT_FOUND
-                           : errno == ENOSPC || errno == EDQUOT ? STOKER_ERR_NO_SPACE
+    /* A folder that is not there is a fault of the machine's setting: NOT_FOUND would look like a missing sample. */
+    stoker_status status = errno == ENOSPC || errno == EDQUOT   ? STOKER_ERR_NO_SPACE
                            : errno == EMFILE || errno == ENFILE ? STOKER_ERR_LIMIT
                                                                 : STOKER_ERR_IO;
-    return stk_fail_os(err, status, errno, "cannot create a segment in directory '%s'", directory);
+    return stk_fail_os(err, status, errno, "cannot create shared memory in directory '%s' (shm_dir, STOKER_SHM_DIR)",
+                       directory);
 }
 
 /* Free bytes of the directory's filesystem; UINT64_MAX when it states no bound (a tmpfs without a size). */
@@ -111,6 +112,12 @@ static stoker_status reserve(int fd, const char *directory, size_t size, stoker_
             done += part;
         } else if (failed == EINTR) {
             step = INTERRUPTED_STEP_BYTES; /* the kernel undid the step: a profiler's timer must not stop us for ever */
+        } else if (failed == EFBIG) {
+            return stk_fail_os(
+                err, STOKER_ERR_LIMIT, failed,
+                "cannot reserve %zu bytes of shared memory: raise the limit of file sizes (ulimit -f), or "
+                "lower max_bytes",
+                size);
         } else if (failed == ENOSPC && directory) {
             return fail_no_space(directory, size - done, directory_room(fd), err);
         } else {

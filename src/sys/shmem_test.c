@@ -4,11 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +25,26 @@ static uint64_t blocks_of(int fd)
     struct stat info;
     assert_int_equal(fstat(fd, &info), 0);
     return (uint64_t)info.st_blocks * 512;
+}
+
+/* `ulimit -f` holds for shared memory, too: an error that names it, where the signal is ignored. */
+static void test_limit_of_file_sizes_is_named(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int fd = -1;
+        stoker_error err = {0};
+        const struct rlimit limit = {MIB, MIB};
+        (void)signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(1);
+        stoker_status status = stk_shmem_create(NULL, 4 * MIB, &fd, &err);
+        _exit(status == STOKER_ERR_LIMIT && strstr(err.message, "ulimit -f") ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void test_segment_is_reserved_and_sealed(void **state)
@@ -138,7 +160,7 @@ static void test_errors_name_needs_and_places(void **state)
     assert_non_null(strstr(err.message, "available"));
     assert_non_null(strstr(err.message, "max_bytes"));
     assert_int_equal(stk_shmem_create(NULL, SIZE_MAX, &fd, &err), STOKER_ERR_LIMIT);
-    assert_int_equal(stk_shmem_create("/nonexistent/x", MIB, &fd, &err), STOKER_ERR_NOT_FOUND);
+    assert_int_equal(stk_shmem_create("/nonexistent/x", MIB, &fd, &err), STOKER_ERR_IO); /* no fault of a sample */
     assert_non_null(strstr(err.message, "/nonexistent/x"));
     assert_int_equal(stk_shmem_create("/tmp", (size_t)1 << 60, &fd, &err) < 0, 1);
     assert_int_equal(fd, -1);
@@ -256,6 +278,7 @@ static void test_a3_second_reservation_counts_the_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_limit_of_file_sizes_is_named),
         cmocka_unit_test(test_segment_is_reserved_and_sealed),
         cmocka_unit_test(test_a_forked_child_has_no_mapping),
         cmocka_unit_test(test_map_refuses_what_could_be_cut),
