@@ -144,6 +144,38 @@ def image_source(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Source: ...
+def probe_audio(path: str | PathLike[str], exact: bool = False) -> dict[str, Any]: ...
+def read_audio(
+    path: str | PathLike[str],
+    draw: int = 0,
+    rate: int = 0,
+    channels: int = 0,
+    dtype: int = 0,
+    start_s: float = 0.0,
+    duration_s: float = 0.0,
+    start: int = 0,
+    short_sound: int = 0,
+    seek: int = 0,
+    mark: int = 0,
+    damaged_max: float = 0.0,
+    mel: tuple | None = None,
+) -> tuple[bytearray, dict[str, int]]: ...
+def audio_source(
+    paths: Sequence[str | PathLike[str]],
+    rate: int = 0,
+    channels: int = 0,
+    dtype: int = 0,
+    start_s: float = 0.0,
+    duration_s: float = 0.0,
+    start: int = 0,
+    short_sound: int = 0,
+    seek: int = 0,
+    mark: int = 0,
+    damaged_max: float = 0.0,
+    mel: tuple | None = None,
+) -> Source: ...
+def mel_frames(mel: tuple, samples: int, /) -> int: ...
+def log_mel(samples: Buffer, out: Buffer, rate: int, mel: tuple, /) -> None: ...
 def process_source(argv: Sequence[str], env: Sequence[str], cwd: str, payload: Buffer, count: int = 0) -> Source: ...
 
 class Source:

@@ -20,13 +20,13 @@ import pickle
 import cloudpickle
 import torch
 
-from . import _fanout, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
+from . import audio, _fanout, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
 
 __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
 _log = logging.getLogger("stoker")
 _ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
-_DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32, 5: torch.int64}
+_DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32, 5: torch.int64, 6: torch.int16}
 
 
 class NativeView:
@@ -50,7 +50,7 @@ def native_view(dataset):
     if not isinstance(dataset, _files.FileDataset) or not dataset.native:
         return None
     own = ("__getitem__", "__getitems__", "__len__", "_decode")
-    bases = (_patches.PatchDataset, media.VideoDataset, media.ImageDataset)
+    bases = (_patches.PatchDataset, media.VideoDataset, media.ImageDataset, audio.AudioDataset)
     base = next((base for base in bases if isinstance(dataset, base)), None)
     if base is None or any(getattr(type(dataset), name, None) is not getattr(base, name, None) for name in own):
         return None  # a subclass that does something of its own
@@ -427,6 +427,9 @@ class Crew:
         if getattr(dataset, "return_partial", False):
             marks = torch.frombuffer(bytearray(batch.leaf(1)), dtype=torch.bool)
             made.append(marks if self._collated else bool(marks[0]))
+        if getattr(dataset, "return_window", False):
+            windows = torch.frombuffer(bytearray(batch.leaf(1)), dtype=torch.int64).view(-1, 3)
+            made.append(windows if self._collated else windows[0])
         return made if len(made) > 1 else video
 
     def _rebuild_patches(self, batch, index):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Video and image files as map-style datasets that are decoded in C.
+"""Video, image and sound files as map-style datasets that are decoded in C (sound: stoker.audio).
 
 Given to a stoker loader with the default collate function, a :class:`VideoDataset` or an :class:`ImageDataset` is
 decoded by worker processes that run no Python. ``dataset[i]`` decodes in the calling process, so it works with any
@@ -15,8 +15,14 @@ from collections.abc import Iterable, Sequence
 
 from . import _core, _files, _patches, errors, presets
 from ._files import sample_error
+from .audio import AUDIO_EXTENSIONS, AudioDataset, log_mel, probe_audio, read_audio
 
 __all__ = [
+    "AUDIO_EXTENSIONS",
+    "AudioDataset",
+    "log_mel",
+    "probe_audio",
+    "read_audio",
     "IMAGE_EXTENSIONS",
     "VIDEO_EXTENSIONS",
     "ImageDataset",

@@ -28,7 +28,22 @@ struct probe {
 
 static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }
 
-static void print_json(const char *path, const stoker_media_info *info, const char *error)
+static void put_audio(struct cli_json *json, const char *path, bool exact)
+{
+    stoker_audio_info info;
+    if (stoker_audio_probe(path, exact ? STOKER_PROBE_EXACT : 0, &info, NULL) < 0) {
+        cli_json_null(json, "audio");
+        return;
+    }
+    struct cli_json *audio = cli_json_begin();
+    cli_json_text(audio, "codec", info.codec);
+    cli_json_integer(audio, "rate", info.rate);
+    cli_json_integer(audio, "channels", info.channels);
+    cli_json_real(audio, "duration_s", info.duration_s);
+    cli_json_object(json, "audio", audio);
+}
+
+static void print_json(const char *path, const stoker_media_info *info, const char *error, bool exact)
 {
     struct cli_json *json = cli_json_begin();
     cli_json_text(json, "schema", "stoker.probe/1");
@@ -50,6 +65,7 @@ static void print_json(const char *path, const stoker_media_info *info, const ch
     cli_json_text(json, "range", error ? NULL : text_or_null(info->range));
     cli_json_bool(json, "interlaced", info->interlaced);
     cli_json_bool(json, "alpha", info->alpha);
+    put_audio(json, path, exact);
     cli_json_end(json);
 }
 
@@ -80,7 +96,7 @@ static void probe_file(struct probe *probe, const char *path)
         printf("%-12s %-11s %4s %8s %10s %12s  %s\n", "codec", "size", "turn", "frames", "seconds", "bytes", "path");
     probe->files++;
     if (probe->json)
-        print_json(path, &info, status < 0 ? err.message : NULL);
+        print_json(path, &info, status < 0 ? err.message : NULL, probe->exact);
     else
         print_row(path, &info, status < 0 ? err.message : NULL);
     (void)fflush(stdout); /* a reader at the other end sees each file as it is done; failures are found at the end */

@@ -129,6 +129,8 @@ void cli_json_integers(struct cli_json *json, const char *name, const int64_t *v
     set(json, name, list);
 }
 
+void cli_json_object(struct cli_json *json, const char *name, struct cli_json *value) { set(json, name, of(value)); }
+
 void cli_json_end(struct cli_json *json)
 {
     if (json_dumpf(of(json), stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15)) == 0) putchar('\n');

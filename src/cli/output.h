@@ -29,6 +29,8 @@ void cli_json_real(struct cli_json *json, const char *name, double value);
 void cli_json_bool(struct cli_json *json, const char *name, bool value);
 void cli_json_null(struct cli_json *json, const char *name);
 void cli_json_integers(struct cli_json *json, const char *name, const int64_t *values, size_t count);
+/* Takes `value`, which cli_json_begin() gave. */
+void cli_json_object(struct cli_json *json, const char *name, struct cli_json *value);
 void cli_json_end(struct cli_json *json); /* prints and frees */
 
 /* A text as Python's json writes it: quoted, in ASCII, bytes that are no UTF-8 as the surrogates that Python makes of

@@ -3,9 +3,11 @@
 
 import json
 import os
+import subprocess
 
 FIELDS = ["schema", "path", "codec", "width", "height", "rotation", "frames", "duration_s", "bytes", "error",
-          "sar", "pixel_format", "bit_depth", "matrix", "range", "interlaced", "alpha"]
+          "sar", "pixel_format", "bit_depth", "matrix", "range", "interlaced", "alpha",
+          "audio"]
 
 
 def lines(done):
@@ -47,6 +49,27 @@ def test_pictures_are_told(stoker, golden):
 def test_no_video_stream_is_said_exactly(stoker, golden):
     row, = lines(stoker("probe", "--json", golden / "audio_only.m4a"))
     assert row["error"] == "no video stream"
+    assert row["audio"] == {"codec": "aac", "rate": 44100, "channels": 1, "duration_s": row["audio"]["duration_s"]}
+    assert abs(row["audio"]["duration_s"] - 1) < 0.05
+
+
+def test_sound_is_told_beside_pictures_or_alone(stoker, golden, tmp_path):
+    sounds = golden.parent.parent / "fuzz/corpus/audio"
+    done = stoker("probe", "--json", sounds / "valid_mp3_stereo", golden / "rot90.mp4", sounds / "bad_text")
+    mp3, silent, text = lines(done)
+    assert done.returncode == 3
+    assert mp3["error"] == "no video stream" and mp3["codec"] is None
+    assert mp3["audio"] == {"codec": "mp3", "rate": 16000, "channels": 2, "duration_s": 1.25}
+    assert silent["error"] is None and silent["audio"] is None
+    assert text["error"] and text["audio"] is None
+    adpcm, = lines(stoker("probe", "--json", "--exact", sounds / "valid_wav_adpcm"))
+    assert adpcm["audio"]["duration_s"] == 20360 / 16000
+    both = tmp_path / "both.mkv"
+    subprocess.run(["ffmpeg", "-v", "error", "-i", golden / "rot90.mp4", "-f", "wav", "-i",
+                    sounds / "valid_wav_s16_stereo", "-c:v", "copy", "-c:a", "flac", both], check=True)
+    row, = lines(stoker("probe", "--json", both))
+    assert row["error"] is None and row["codec"] == "h264" and row["frames"] > 0
+    assert row["audio"] == {"codec": "flac", "rate": 16000, "channels": 2, "duration_s": 1.25}
 
 
 def test_folders_are_walked_in_sorted_order(stoker, golden, tmp_path):

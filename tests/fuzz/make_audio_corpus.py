@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the corpus of tests/fuzz/fuzz_audio.c, which the C tests of sound use too: `make_audio_corpus.py FOLDER`.
 
-All sounds but the `valid_small_` ones are 20,000 samples at 16 kHz (1.25 s): left 0.5 sin(2 pi 440 t), right (where there is one) 0.25 sin(2 pi 1320 t), so
-that a test can say what a sample must be. The files that lie in the repository were encoded by the ffmpeg program of Debian
-12 (5.1.9); another version may write other bytes. `valid_` files decode whole, `bad_` files are refused, `odd_` files are
-neither: some of what they promise is not there.
+All sounds but the `valid_small_` ones are 20,000 samples at 16 kHz (1.25 s): left 0.5 sin(2 pi 440 t), right (where
+there is one) 0.25 sin(2 pi 1320 t), so that a test can say what a sample must be. The files that lie in the
+repository were encoded by the ffmpeg program of Debian 12 (5.1.9); another version may write other bytes. `valid_`
+files decode whole, `bad_` files are refused, `odd_` files are neither: some of what they promise is not there.
 """
 
 import math
@@ -55,8 +55,15 @@ def wave(channels):
             values.append(0.25 * math.sin(2 * math.pi * 1320 * i / RATE))
     data = struct.pack(f"<{len(values)}f", *values)
     head = struct.pack("<HHIIHH", 3, channels, RATE, RATE * 4 * channels, 4 * channels, 32)
-    return b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt \x10\0\0\0" + head + b"data" + struct.pack(
-        "<I", len(data)) + data
+    return (
+        b"RIFF"
+        + struct.pack("<I", 36 + len(data))
+        + b"WAVEfmt \x10\0\0\0"
+        + head
+        + b"data"
+        + struct.pack("<I", len(data))
+        + data
+    )
 
 
 def encode(folder, channels, container, options):
