@@ -4,12 +4,15 @@
  */
 #include "sim/cell.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "sim/random.h"
 #include "sim/run.h"
 #include "sim/stats.h"
+
+#define JOURNAL_BYTES_MAX (256u << 20)
 
 /* One block serves all runs; it grows to the largest. The program has one thread. */
 static struct {
@@ -106,4 +109,25 @@ stoker_status sim_cell_run(const struct sim_config *config, const struct sim_see
     out->wait_p95_s = (double)sim_quantile(shared.waits, steps, 0.95) / 1e9;
     out->ready_p95_s = (double)sim_quantile(shared.ready, steps * config->machines.ranks, 0.95) / 1e9;
     return STOKER_OK;
+}
+
+stoker_status sim_cell_record(const struct sim_config *config, uint64_t seed, const char *path, stoker_error *err)
+{
+    if (config->system.policy != SIM_ENGINE)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "system '%s' has no engine to record", config->system.name);
+    STK_TRY(prepare(config, 1, err));
+    struct sim_journal journal = {.bytes = malloc(JOURNAL_BYTES_MAX), .cap = JOURNAL_BYTES_MAX};
+    if (!journal.bytes)
+        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a journal of %u bytes", JOURNAL_BYTES_MAX);
+    struct sim_result result = {.waits_ns = shared.waits, .ready_ns = shared.ready, .journal = &journal};
+    stoker_status status = sim_run(config, seed, shared.block, shared.size, &result, err);
+    FILE *file = status == STOKER_OK ? fopen(path, "wb") : NULL;
+    if (file) {
+        bool written = fwrite(journal.bytes, 1, journal.size, file) == journal.size;
+        if (fclose(file) != 0 || !written) status = stk_fail(err, STOKER_ERR_IO, "cannot write '%s'", path);
+    } else if (status == STOKER_OK) {
+        status = stk_fail(err, STOKER_ERR_IO, "cannot open '%s' for writing", path);
+    }
+    free(journal.bytes);
+    return status;
 }

@@ -36,6 +36,8 @@ struct sim_cell {
 /* INVALID_ARGUMENT names the number that makes no sense; LIMIT, INTERNAL: see sim_run(). */
 stoker_status sim_cell_run(const struct sim_config *config, const struct sim_seeds *seeds, struct sim_cell *out,
                            stoker_error *err);
+/* One run with the engine's events recorded in `path`. INVALID_ARGUMENT if the system is not the engine; IO. */
+stoker_status sim_cell_record(const struct sim_config *config, uint64_t seed, const char *path, stoker_error *err);
 /* Gives back what the cells share. */
 void sim_cell_free(void);
 

@@ -21,6 +21,7 @@ static const struct {
     {"ladder", sim_part_ladder, true},
     {"batches", sim_part_batches, true},
     {"data", sim_part_data, true},
+    {"pressure", sim_part_pressure, true},
     {"scale", sim_part_scale, true},
     {"sensitivity", sim_part_sensitivity, false},
 };
@@ -140,7 +141,7 @@ static bool known(const char *list)
 
 static struct sim_json *constants_json(const struct sim_options *options)
 {
-    static const char *const origins[] = {"fitted", "measured", "assumed"};
+    static const char *const origins[] = {"fitted", "measured", "assumed", "tuned"};
     struct sim_constants constants = options->constants;
     struct sim_json *list = sim_json_array();
     for (uint32_t i = 0; i < sim_constant_count; i++) {

@@ -58,6 +58,7 @@ void sim_part_traffic(struct sim_report *report);
 void sim_part_ladder(struct sim_report *report);
 void sim_part_batches(struct sim_report *report);
 void sim_part_data(struct sim_report *report);
+void sim_part_pressure(struct sim_report *report);
 void sim_part_scale(struct sim_report *report);
 void sim_part_sensitivity(struct sim_report *report);
 

@@ -64,6 +64,7 @@ static stoker_status check_overheads(const struct sim_overheads *overheads, stok
     const struct bound bounds[] = {
         {"overheads.cost_factor", overheads->cost_factor, 1e-3, 1e3},
         {"overheads.task_s", overheads->task_s, 0, 3600},
+        {"overheads.task_gbps", overheads->task_gbps, 0, 1e4},
         {"overheads.control_s", overheads->control_s, 0, 60},
         {"overheads.remote_s", overheads->remote_s, 0, 3600},
         {"overheads.remote_gbps", overheads->remote_gbps, 0, 1e4},

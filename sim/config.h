@@ -86,7 +86,8 @@ enum sim_unit { SIM_UNIT_BATCH, SIM_UNIT_MICRO, SIM_UNIT_SAMPLE };
  * were measured. */
 struct sim_overheads {
     double cost_factor;           /* CPU time of a sample, times */
-    double task_s;                /* CPU time of a task, beside its samples */
+    double task_s;                /* CPU time of a piece, beside its samples */
+    double task_gbps;             /* and GB of its bytes that a core handles in a second (0: for nothing) */
     double control_s;             /* from request to the decision, and from the decision to the server */
     double remote_s, remote_gbps; /* a transfer from another host: fixed, and what handles its bytes (0: nothing) */
     double local_s, local_gbps;   /* from made to ready on the rank's host */

@@ -23,6 +23,7 @@ static int run_scenario(const struct sim_options *options, const char *path, str
     stoker_error err = {0};
     if (sim_scenario_load(path, &scenario, &err) < 0) return sim_report_failure(options->study, &err);
     struct sim_config config = scenario.base;
+    const char *journal = options->journal;
     for (uint32_t i = 0; i < scenario.system_count; i++) {
         config.system = scenario.systems[i];
         struct sim_cell cell;
@@ -30,6 +31,11 @@ static int run_scenario(const struct sim_options *options, const char *path, str
         sim_table_add(table, config.name, config.system.name, cell.rate_geomean, cell.share_geomean, cell.miss_mean,
                       cell.wait_p50_s, cell.wait_p95_s, cell.wait_mean_s, cell.ready_p95_s, cell.cross_host_gb,
                       cell.remote_share, cell.copies, cell.cpu_s_sample);
+        if (journal && config.system.policy == SIM_ENGINE) {
+            if (sim_cell_record(&config, options->seeds.first, journal, &err) < 0)
+                return sim_report_failure(options->study, &err);
+            journal = NULL;
+        }
         char digest[20];
         snprintf(digest, sizeof digest, "%016llx", (unsigned long long)cell.digest);
         struct sim_json *entry = sim_json_object();
@@ -38,6 +44,7 @@ static int run_scenario(const struct sim_options *options, const char *path, str
         sim_json_text(entry, "digest", digest);
         sim_json_append(digests, entry);
     }
+    if (journal) return sim_usage_error("--journal: no system of the scenario has an engine");
     return SIM_EXIT_DONE;
 }
 
@@ -84,14 +91,15 @@ int sim_command_compare(const struct sim_options *given)
     if (given->study) return sim_compare_study(given);
     struct sim_options options = *given;
     options.study = "compare";
-    if (given->parts || given->changed) return sim_usage_error("--part and --set belong to --study");
+    if (given->parts || given->changed || given->journal)
+        return sim_usage_error("--part and --set belong to --study, --journal to run");
     if (options.argument_count == 0) return sim_usage_error("compare needs scenarios, or --study published");
     if (!options.seeds_given) options.seeds.first = 1;
     if (options.seeds.count == 0) options.seeds.count = 20;
     return run_all(&options);
 }
 
-static const char *const origins[] = {"fitted", "measured", "assumed"};
+static const char *const origins[] = {"fitted", "measured", "assumed", "tuned"};
 
 static int command_constants(const struct sim_options *options)
 {

@@ -14,7 +14,7 @@
 
 void sim_help(void *file)
 {
-    fputs("usage: stoker-sim run SCENARIO.json [--seed N] [--seeds N] [--json]\n"
+    fputs("usage: stoker-sim run SCENARIO.json [--seed N] [--seeds N] [--journal FILE] [--json]\n"
           "       stoker-sim compare SCENARIO.json... [--seed N] [--seeds N] [--json]\n"
           "       stoker-sim compare --study published [--part NAMES] [--set NAME=VALUE]... [--seed N] [--seeds N] "
           "[--json]\n"
@@ -29,9 +29,10 @@ void sim_help(void *file)
           "  --seeds N         how many, 1 to 64 (run: 1; compare: 20)\n"
           "  --study NAME      published: the published study, in two worlds\n"
           "  --part NAMES      with --study, some of "
-          "reproduction,fair,sweep,traffic,ladder,batches,data,scale,sensitivity\n"
-          "                    (default: all but sensitivity), separated by commas\n"
+          "reproduction,fair,sweep,traffic,ladder,batches,data,pressure,scale,\n"
+          "                    sensitivity (default: all but sensitivity), separated by commas\n"
           "  --set NAME=VALUE  with --study, another value of a constant\n"
+          "  --journal FILE    record the events of the first system with an engine, first seed\n"
           "  --json            one JSON object on stdout\n"
           "  -h, --help        print this text\n",
           file);
@@ -108,6 +109,8 @@ static int apply(struct sim_options *out, const char *name, const char *value)
         out->seeds.count = (uint32_t)count;
     } else if (strcmp(name, "--study") == 0) {
         out->study = value;
+    } else if (strcmp(name, "--journal") == 0) {
+        out->journal = value;
     } else if (strcmp(name, "--part") == 0) {
         out->parts = value;
     } else if (strcmp(name, "--set") == 0) {

@@ -25,7 +25,7 @@ enum {
 struct sim_options {
     struct sim_seeds seeds;
     bool seeds_given, json;
-    const char *study, *parts;
+    const char *study, *parts, *journal;
     struct sim_constants constants; /* with what --set changed */
     uint32_t changed;               /* by --set */
     int argument_count;

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "sched/engine.h"
+#include "sched/journal.h"
 #include "sim/random.h"
 #include "sim/run_internal.h"
 
@@ -39,6 +40,32 @@ static enum stk_policy shipped_policy(enum sim_engine_policy policy)
 }
 
 static void step(struct sim_run *run, const struct stk_event *event);
+
+static void journal_begin(struct sim_run *run, const struct stk_engine_limits *limits,
+                          const struct stk_engine_options *options)
+{
+    struct sim_journal *journal = run->result->journal;
+    if (!journal) return;
+    STK_ASSERT(journal->cap >= STK_JOURNAL_HEAD_BYTES_MAX);
+    journal->size = stk_journal_write_head(journal->bytes, limits, options);
+    journal->last_ns = 0;
+    journal->full = false;
+}
+
+static void journal_step(struct sim_run *run, const struct stk_event *event, const struct stk_action *actions,
+                         size_t count)
+{
+    struct sim_journal *journal = run->result->journal;
+    if (!journal || journal->full) return;
+    size_t room = journal->cap - journal->size;
+    journal->full = room < 2 * STK_JOURNAL_STEP_BYTES_MAX(1); /* the end has room too */
+    if (journal->full)
+        journal->size += stk_journal_write_end(journal->bytes + journal->size, true);
+    else
+        journal->size += stk_journal_write_step(journal->bytes + journal->size, journal->last_ns, run->now_ns, event, 1,
+                                                actions, count);
+    journal->last_ns = run->now_ns;
+}
 
 static void introduce(struct sim_run *run, uint32_t server)
 {
@@ -90,6 +117,7 @@ static stoker_status shell_start(struct sim_run *run, struct sim_memory *memory,
         .bytes_per_s = (uint64_t)(config->machines.link_gbps * 1e9),
         .overhead_ns = sim_ns(2 * config->system.overheads.control_s + config->system.overheads.remote_s),
         .budget_step_bytes = (uint64_t)(config->system.budget_gb_step * 1e9)};
+    journal_begin(run, &limits, &options);
     shell->engine = stk_engine_init(block, engine_bytes, &limits, &options);
     for (uint32_t server = 0; server < run->server_count; server++) introduce(run, server);
     for (uint32_t rank = 0; rank < run->ranks; rank++) {
@@ -116,7 +144,7 @@ static void place(struct sim_run *run, const struct stk_action *action)
     uint32_t task = sim_place(run, batch, action->part, action->server, action->deadline_ns,
                               sim_ns(run->config->system.overheads.control_s));
     if (task == SIM_NONE) return;
-    if (action->reason == STK_REASON_COPY) run->result->copies++;
+    if (action->reason == STK_REASON_COPY || action->reason == STK_REASON_PROBE) run->result->copies++;
     uint32_t *tries = tries_of(run, batch, action->part);
     for (uint32_t i = 0; i < TRIES_KEPT; i++)
         if (tries[i] == SIM_NONE) {
@@ -157,6 +185,7 @@ static void step(struct sim_run *run, const struct stk_event *event)
     stoker_error err = {0};
     stoker_status status = stk_engine_step(shell->engine, run->now_ns, event, 1, shell->actions, shell->action_cap,
                                            &count, &applied, &err);
+    journal_step(run, event, shell->actions, count);
     if (status < 0 && run->status == STOKER_OK) {
         run->status = status;
         run->err = err;
@@ -236,6 +265,17 @@ static void shell_made(struct sim_run *run, uint32_t index, bool lost)
     if (sim_uniform(run->seed, SIM_STREAM_LOSS, shell->messages) < run->config->messages.doubled) tell(run, &event);
 }
 
+/* The rank's own server sees that the part is there, and makes it no more: the engine cancels it on others only. */
+static void shell_arrived(struct sim_run *run, uint32_t batch, uint32_t part)
+{
+    uint32_t *tries = tries_of(run, batch, part), own = run->rank[run->batches[batch].rank].server;
+    for (uint32_t i = 0; i < TRIES_KEPT; i++) {
+        if (tries[i] == SIM_NONE || run->tasks[tries[i]].server != own) continue;
+        sim_task_cancel(run, tries[i]);
+        tries[i] = SIM_NONE;
+    }
+}
+
 static void shell_taken(struct sim_run *run, uint32_t rank, uint64_t sequence, uint64_t wait_ns, uint64_t window_ns)
 {
     tell(run,
@@ -283,6 +323,7 @@ static void shell_heartbeat(struct sim_run *run, uint32_t server)
 const struct sim_policy sim_policy_engine = {.start = shell_start,
                                              .request = shell_request,
                                              .made = shell_made,
+                                             .arrived = shell_arrived,
                                              .taken = shell_taken,
                                              .server = shell_server,
                                              .heartbeat = shell_heartbeat,

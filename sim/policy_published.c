@@ -73,7 +73,7 @@ static void published_request(struct sim_run *run, uint32_t number, uint32_t par
         for (uint32_t server = 0; server < run->server_count && best == SIM_NONE; server++)
             if (!run->servers[server].dead) best = server;
         if (best == SIM_NONE) {
-            sim_fail(run, STOKER_ERR_UNAVAILABLE, "all servers are dead");
+            sim_place(run, number, part, local, 0, SIM_AGAIN_NS);
             return;
         }
     }

@@ -16,19 +16,21 @@ static stoker_status start_nothing(struct sim_run *run, struct sim_memory *memor
 static uint64_t control_ns(const struct sim_run *run) { return sim_ns(run->config->system.overheads.control_s); }
 
 /* Batch i is worker i mod n's, whatever that worker is at: so does the stock loader. */
-static void local_request(struct sim_run *run, uint32_t number, uint32_t part)
+static void local_place(struct sim_run *run, uint32_t number, uint32_t part, uint64_t delay_ns)
 {
     uint32_t workers = run->local_count / run->ranks;
     const struct sim_batch *batch = &run->batches[number];
     uint32_t worker = batch->rank * workers + (uint32_t)(batch->step % workers);
-    if (run->servers[worker].dead) /* its loader starts another one */
+    if (run->servers[worker].dead) /* its loader takes another one */
         worker = batch->rank * workers + (uint32_t)((batch->step + 1) % workers);
-    sim_place(run, number, part, worker, 0, 0);
+    sim_place(run, number, part, worker, 0, delay_ns);
 }
+
+static void local_request(struct sim_run *run, uint32_t number, uint32_t part) { local_place(run, number, part, 0); }
 
 static void local_made(struct sim_run *run, uint32_t task, bool lost)
 {
-    if (lost) local_request(run, run->tasks[task].batch, run->tasks[task].part);
+    if (lost) local_place(run, run->tasks[task].batch, run->tasks[task].part, SIM_AGAIN_NS);
 }
 
 const struct sim_policy sim_policy_rank_local = {.start = start_nothing, .request = local_request, .made = local_made};
@@ -120,7 +122,7 @@ static void least_request(struct sim_run *run, uint32_t number, uint32_t part)
         if (best == SIM_NONE || run->servers[server].tasks < run->servers[best].tasks) best = server;
     }
     if (best == SIM_NONE) {
-        sim_fail(run, STOKER_ERR_UNAVAILABLE, "all servers are dead");
+        sim_place(run, number, part, run->batches[number].rank, 0, SIM_AGAIN_NS);
         return;
     }
     least->turn = (best + 1) % count;

@@ -109,6 +109,7 @@ void sim_part_here(struct sim_run *run, const struct sim_task *task)
     batch->part_done[task->part] = true;
     for (uint32_t i = 0; i < task->count; i++) batch->id_sum += batch->samples[task->first + i].id;
     run->parts_accepted++;
+    if (run->policy->arrived) run->policy->arrived(run, task->batch, task->part);
     if (--batch->parts_left > 0) return;
     const struct sim_overheads *overheads = &run->config->system.overheads;
     double local = overheads->local_s;
@@ -170,7 +171,8 @@ static void take(struct sim_run *run, uint32_t index)
     rank->taken++;
     run->taken_total++;
     struct sim_result *result = run->result;
-    result->digest = sim_bits(result->digest, SIM_STREAM_LOSS, batch->id_sum ^ (back_ns << 1) ^ index);
+    result->digest =
+        sim_bits(result->digest, SIM_STREAM_LOSS, batch->id_sum ^ (back_ns << 1) ^ (window_ns << 20) ^ index);
     if (run->taken_count++ == 0) run->step_wait_ns = run->step_window_ns = run->step_end_ns = 0;
     if (wait_ns > run->step_wait_ns) run->step_wait_ns = wait_ns;
     if (window_ns > run->step_window_ns) run->step_window_ns = window_ns;

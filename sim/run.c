@@ -263,7 +263,7 @@ stoker_status sim_run(const struct sim_config *config, uint64_t seed, void *bloc
     struct sim_run run = {.config = config, .seed = seed, .result = out_result};
     struct sim_memory memory = {.bytes = block, .size = size};
     uint64_t *waits = out_result->waits_ns, *ready = out_result->ready_ns;
-    *out_result = (struct sim_result){.waits_ns = waits, .ready_ns = ready};
+    *out_result = (struct sim_result){.waits_ns = waits, .ready_ns = ready, .journal = out_result->journal};
     out_result->deadline_ns = sim_ns(config->data_deadline_s);
     if (config->data_deadline_s <= 0) {
         double share = 0.02 * sim_nominal_window_s(&config->workload);

@@ -9,6 +9,7 @@
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,11 +17,20 @@
 
 #include "sim/config.h"
 
+/* The record of the engine's events (sched/journal), in the caller's memory. A run of another contender leaves it empty. */
+struct sim_journal {
+    uint8_t *bytes;
+    size_t size, cap;
+    bool full; /* it ends at its limit */
+    uint64_t last_ns;
+};
+
 /* Of the measured steps. */
 struct sim_result {
-    uint64_t *waits_ns; /* [steps]: the longest wait of a rank in each step */
-    uint64_t *ready_ns; /* [steps x ranks]: from request to ready at the rank's host */
-    uint64_t steps;     /* measured */
+    struct sim_journal *journal; /* NULL: none is kept */
+    uint64_t *waits_ns;          /* [steps]: the longest wait of a rank in each step */
+    uint64_t *ready_ns;          /* [steps x ranks]: from request to ready at the rank's host */
+    uint64_t steps;              /* measured */
     uint64_t samples;
     uint64_t elapsed_ns;
     uint64_t misses;      /* steps whose wait is above the deadline */

@@ -20,6 +20,8 @@
 #include "sim/workload.h"
 
 #define SIM_NONE UINT32_MAX
+/* After which a contender tries again when all that it could use is dead. */
+#define SIM_AGAIN_NS (STK_SECOND_NS / 2)
 
 struct sim_run;
 
@@ -102,6 +104,7 @@ struct sim_policy {
     void (*heartbeat)(struct sim_run *run, uint32_t server); /* leaves the server now */
     void (*tick)(struct sim_run *run);
     void (*told)(struct sim_run *run, uint32_t slot);
+    void (*arrived)(struct sim_run *run, uint32_t batch, uint32_t part); /* the part lies on its rank's host */
     void (*moved)(struct sim_run *run, uint32_t task, uint64_t took_ns); /* its bytes went from host to host */
 };
 extern const struct sim_policy sim_policy_rank_local, sim_policy_actor_pool, sim_policy_least, sim_policy_published,

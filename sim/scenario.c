@@ -122,14 +122,15 @@ static const struct sim_field system_fields[] = {
 };
 
 static const struct sim_field overhead_fields[] = {
-    REAL(struct sim_overheads, cost_factor),    REAL(struct sim_overheads, task_s),
-    REAL(struct sim_overheads, control_s),      REAL(struct sim_overheads, remote_s),
-    REAL(struct sim_overheads, remote_gbps),    REAL(struct sim_overheads, local_s),
-    REAL(struct sim_overheads, local_gbps),     REAL(struct sim_overheads, next_s),
-    REAL(struct sim_overheads, next_gbps),      REAL(struct sim_overheads, stall_rate),
-    REAL(struct sim_overheads, stall_median_s), REAL(struct sim_overheads, stall_sigma),
-    REAL(struct sim_overheads, stall_bytes),    REAL(struct sim_overheads, stall_sticky),
-    REAL(struct sim_overheads, hiccup_rate),    REAL(struct sim_overheads, hiccup_s),
+    REAL(struct sim_overheads, cost_factor),  REAL(struct sim_overheads, task_s),
+    REAL(struct sim_overheads, task_gbps),    REAL(struct sim_overheads, control_s),
+    REAL(struct sim_overheads, remote_s),     REAL(struct sim_overheads, remote_gbps),
+    REAL(struct sim_overheads, local_s),      REAL(struct sim_overheads, local_gbps),
+    REAL(struct sim_overheads, next_s),       REAL(struct sim_overheads, next_gbps),
+    REAL(struct sim_overheads, stall_rate),   REAL(struct sim_overheads, stall_median_s),
+    REAL(struct sim_overheads, stall_sigma),  REAL(struct sim_overheads, stall_bytes),
+    REAL(struct sim_overheads, stall_sticky), REAL(struct sim_overheads, hiccup_rate),
+    REAL(struct sim_overheads, hiccup_s),
 };
 
 static void set_defaults(struct sim_scenario *out)

@@ -158,9 +158,10 @@ static void start_piece(struct sim_run *run, struct sim_server *server, uint32_t
     uint32_t first = task->first + piece * unit, end = first + unit;
     if (end > task->first + task->count) end = task->first + task->count;
     uint64_t cpu_ns = sim_ns(overheads->task_s);
-    double stall = 0;
+    double stall = 0, handling = overheads->task_gbps > 0 ? 1 / overheads->task_gbps : 0;
     for (uint32_t i = first; i < end; i++) {
         cpu_ns += (uint64_t)((double)batch->samples[i].cost_ns * overheads->cost_factor);
+        cpu_ns += (uint64_t)((double)batch->samples[i].bytes * handling);
         stall += stall_s(run, &batch->samples[i], task->attempt);
     }
     cpu_ns = (uint64_t)((double)cpu_ns * server->slow);

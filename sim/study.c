@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+#include "sim/workload.h"
+
+/* What the mean cost of a workload is taken from: a fixed set of samples. */
+enum { LOAD_SAMPLES = 6000, LOAD_SEED = 12345 };
+
 struct study_workload {
     const char *name;
     enum sim_data data;
@@ -60,8 +65,9 @@ static void set_workload(const struct sim_constants *constants, const struct sim
     out->predict_sigma = constants->predict_sigma;
     const double fixed[] = {constants->videomae_fixed_s, constants->qwen_fixed_s, constants->wan_fixed_s};
     const double token[] = {constants->videomae_token_s, constants->qwen_token_s, constants->wan_token_s};
-    out->window_fixed_s = fixed[workload->family] * constants->window_scale;
-    out->window_token_s = token[workload->family] * constants->window_scale;
+    double scale = point->world == SIM_FAIR ? 1 : constants->window_scale;
+    out->window_fixed_s = fixed[workload->family] * scale;
+    out->window_token_s = token[workload->family] * scale;
 }
 
 static void set_plane(const struct sim_constants *constants, struct sim_system *out)
@@ -135,13 +141,20 @@ static void set_ladder(const struct sim_constants *constants, enum sim_contender
     out->overheads.local_s = constants->base_ready_s;
 }
 
-static void set_ours(const struct sim_study_point *point, struct sim_system *out)
+static void set_ours(const struct sim_constants *constants, const struct sim_study_point *point, struct sim_system *out)
 {
     out->policy = SIM_ENGINE;
     out->place = SIM_UNIT_BATCH;
     out->piece = SIM_UNIT_SAMPLE;
+    out->hold = (uint32_t)constants->ours_hold;
+    out->copy_percent = (uint32_t)constants->ours_copy_percent;
     out->engine_policy = point->contender == SIM_STUDY_OURS_LEAST ? SIM_ENGINE_LEAST : SIM_ENGINE_DEADLINE;
     if (point->contender == SIM_STUDY_OURS_BUDGET) out->budget_gb_step = point->budget_gb_step;
+}
+
+static bool system_is_ours(enum sim_contender contender)
+{
+    return contender == SIM_STUDY_OURS || contender == SIM_STUDY_OURS_LEAST || contender == SIM_STUDY_OURS_BUDGET;
 }
 
 /* The same for all: what was not measured is not there. */
@@ -150,9 +163,26 @@ static void make_fair(const struct sim_constants *constants, const struct sim_st
 {
     out->depth = (uint32_t)constants->fair_depth;
     out->overheads = (struct sim_overheads){.cost_factor = 1, .control_s = constants->fair_control_s};
+    if (system_is_ours(point->contender)) out->overheads.task_gbps = constants->fair_ours_task_gbps;
     if (point->contender != SIM_STUDY_RANK_LOCAL) return;
-    out->workers = constants->local_workers > 0 ? (uint32_t)((32 + point->remote * 4) / 8) : 4;
-    out->overheads.next_gbps = constants->fair_local_next_gbps;
+    out->workers = 4 + point->remote / 2; /* of each of 8 ranks: as many cores as the others have */
+    out->overheads.task_gbps = constants->fair_local_task_gbps;
+}
+
+/* Costs at which the samples of a step ask for `load` of what the cores can do in its window. */
+static double cost_scale_at(const struct sim_study_point *point, const struct sim_config *config)
+{
+    struct sim_workload one = config->workload;
+    one.cost_scale = 1;
+    double sum = 0;
+    for (uint64_t id = 0; id < LOAD_SAMPLES; id++) {
+        struct sim_sample sample;
+        sim_sample_make(&one, LOAD_SEED, id, id, &sample);
+        sum += (double)sample.cost_ns / 1e9;
+    }
+    double asked = sum / LOAD_SAMPLES * 8 * one.batch;
+    double cores = 32 + 4.0 * point->remote;
+    return point->load * cores * sim_nominal_window_s(&one) / asked;
 }
 
 void sim_study_config(const struct sim_constants *constants, const struct sim_study_point *point,
@@ -187,8 +217,12 @@ void sim_study_config(const struct sim_constants *constants, const struct sim_st
     case SIM_STUDY_BASE:
     case SIM_STUDY_TRANSPORT:
     case SIM_STUDY_PREFETCH: set_ladder(constants, point->contender, system); break;
-    default: set_ours(point, system); break;
+    default: set_ours(constants, point, system); break;
     }
     if (system->policy == SIM_RANK_LOCAL) out->machines.remote = 0;
     if (fair) make_fair(constants, point, system);
+    if (fair && point->load > 0) {
+        out->workload.tail_share = 0; /* at such costs a tail outlasts any prefetch */
+        out->workload.cost_scale = cost_scale_at(point, out);
+    }
 }

@@ -45,6 +45,7 @@ struct sim_study_point {
     uint32_t warmup, steps; /* 0: 20 and 100 */
     bool data_only;
     double budget_gb_step; /* OURS_BUDGET */
+    double load;           /* fair world: the samples ask for this share of all cores; 0: costs as measured */
 };
 
 void sim_study_config(const struct sim_constants *constants, const struct sim_study_point *point,
