@@ -111,7 +111,9 @@ STOKER_API void stoker_client_close(stoker_client *client);
 
 /* ---------------------------------------------------------------------------------------------------------- sources */
 
-/** List of media files. Sizes and times are read from the file system when the source is made; nothing is opened. */
+/** List of media files. Sizes and times are read from the file system when the source is made; nothing is opened.
+ * For a video source, a list of one manifest (stoker/manifest.h) stands for its entries that can be used, in their
+ * order: sizes, times and packets come from it, and members of tar shards are read in place. */
 typedef struct stoker_path_list {
     const char *const *paths;
     size_t count;

@@ -12,8 +12,11 @@
 #include "media/decode_plan.h"
 #include "media/ffmpeg.h"
 #include "media/sampling.h"
+#include "media/scan.h"
 
 struct stk_decoder {
+    const struct stk_scan *scan; /* borrowed; of the next file: its packets are not looked for again. NULL: none */
+    bool stale;                  /* the last pass that had one met other packets in the file */
     struct stk_scaler *scaler;
     uint8_t *turned; /* three rotated planes */
     size_t turned_size;

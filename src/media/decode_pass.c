@@ -22,7 +22,9 @@ stoker_status stk_pass_begin(struct stk_pass *pass, struct stk_decoder *decoder,
     if (!pass->picture) pass->picture = &usual;
     STK_TRY(stk_av_open(file, &pass->av, err));
     if (pass->picture->alpha == STOKER_ALPHA_COMPOSITE) stk_av_want_alpha(pass->av);
-    STK_TRY(stk_av_scan(pass->av, decoder->keep_bytes, err));
+    stoker_status adopted = decoder->scan ? stk_av_adopt(pass->av, decoder->scan, err) : STOKER_AGAIN;
+    STK_TRY(adopted);
+    if (adopted == STOKER_AGAIN) STK_TRY(stk_av_scan(pass->av, decoder->keep_bytes, err));
     pass->table = stk_av_table(pass->av);
     pass->result.frames_promised = pass->table->shown_count;
     if (pass->table->shown_count == 0) return stk_fail(err, STOKER_ERR_CORRUPT, "the video stream holds no frames");
@@ -35,6 +37,7 @@ stoker_status stk_pass_begin(struct stk_pass *pass, struct stk_decoder *decoder,
 
 void stk_pass_end(struct stk_pass *pass)
 {
+    if (pass->av) pass->decoder->stale = stk_av_is_stale(pass->av);
     stk_av_close(pass->av);
     free(pass->delivered);
     free(pass->memory);

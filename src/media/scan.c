@@ -10,7 +10,8 @@
 #include "base/error.h"
 #include "media/ffmpeg_internal.h"
 
-/* Containers whose header says where each packet lies, so that reading a few of them touches little else. */
+/* Containers whose header says where each packet lies, so that reading a few of them touches little else. Matroska has
+ * the places of key frames only: there single packets cost more than the scan (docs/decisions/0158). */
 static bool has_index(const AVFormatContext *format) { return strstr(format->iformat->name, "mp4") != NULL; }
 
 stoker_status stk_scan_file(const struct stk_file *file, struct stk_scan *out_scan, stoker_error *err)

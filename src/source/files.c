@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "source/blob.h"
+#include "source/listed.h"
 #include "sys/shmem.h"
 
 #define COUNTS_BYTES 16u /* of files, and of the text */
@@ -59,13 +60,14 @@ stoker_status stk_files_check(const struct stk_files_kind *kind, const uint8_t *
     uint64_t count = stk_blob_get64(blob + counts), text_size = stk_blob_get64(blob + counts + 8);
     size_t table, needed;
     if (!stk_mul_size((size_t)count, ENTRY_BYTES, &table) || !stk_add_size(table, entries_at, &needed) ||
-        !stk_add_size(needed, (size_t)text_size, &needed) || needed != size)
+        !stk_add_size(needed, (size_t)text_size, &needed) || needed > size)
         return stk_fail(err, STOKER_ERR_CORRUPT,
                         "source blob: %llu files at offset %zu and %llu bytes of paths do not fill %zu bytes",
                         (unsigned long long)count, counts, (unsigned long long)text_size, size);
     STK_TRY(check_entries(blob, entries_at, count, text_size, err));
-    *out_files = (struct stk_files){blob, count, blob + entries_at, (const char *)blob + entries_at + table};
-    return STOKER_OK;
+    *out_files = (struct stk_files){
+        .blob = blob, .count = count, .entries = blob + entries_at, .text = (const char *)blob + entries_at + table};
+    return needed == size ? STOKER_OK : stk_listed_check(out_files, blob + needed, size - needed, err);
 }
 
 stoker_status stk_files_bad_form(stoker_error *err)
@@ -172,6 +174,22 @@ void stk_files_describe(const struct stk_files *files, uint64_t id, stoker_descr
     descriptor->path = files->text + stk_blob_get64(entry);
     descriptor->bytes = stk_blob_get64(entry + 8);
     descriptor->mtime_ns = (int64_t)stk_blob_get64(entry + 16);
+}
+
+stoker_status stk_files_open(const struct stk_files *files, const stoker_descriptor *sample, struct stk_file *out_file,
+                             stoker_error *err)
+{
+    struct stk_file file;
+    if (files->places && stk_listed_is_member(files, sample->id))
+        return stk_listed_open_member(files, sample, out_file, err);
+    STK_TRY(stk_file_open(sample->path, &file, err));
+    stoker_status status = stk_files_check_facts(sample, &file, err);
+    if (status < 0) {
+        stk_file_close(&file);
+        return status;
+    }
+    *out_file = file;
+    return STOKER_OK;
 }
 
 stoker_status stk_files_check_facts(const stoker_descriptor *sample, const struct stk_file *file, stoker_error *err)

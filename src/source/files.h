@@ -31,6 +31,10 @@ struct stk_files {
     uint64_t count;
     const uint8_t *entries;
     const char *text;
+    /* of a list from a manifest (listed.h); NULL: it is from paths */
+    const uint8_t *places;
+    const char *manifest;
+    uint64_t manifest_id;
 };
 
 /* Magic and version of a blob, and its form. */
@@ -51,6 +55,10 @@ stoker_status stk_files_bad_form(stoker_error *err);
 
 /* Id, path, bytes and time of a file into a descriptor that has everything else. */
 void stk_files_describe(const struct stk_files *files, uint64_t id, stoker_descriptor *descriptor);
+
+/* Opens the file of a sample, or the part of a shard. MISMATCH: it is not the one that was described. */
+stoker_status stk_files_open(const struct stk_files *files, const stoker_descriptor *sample, struct stk_file *out_file,
+                             stoker_error *err);
 
 /* MISMATCH if the opened file is not the one that was described. */
 stoker_status stk_files_check_facts(const stoker_descriptor *sample, const struct stk_file *file, stoker_error *err);

@@ -8,10 +8,11 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "media/decode.h"
+#include "media/decode_known.h"
 #include "media/transform.h"
 #include "source/blob.h"
 #include "source/files.h"
+#include "source/listed.h"
 #include "source/source_internal.h"
 #include "store/file.h"
 #include "sys/shmem.h"
@@ -34,7 +35,8 @@ struct media_source {
     size_t blob_size;
     struct stk_files files;
     struct stk_form form;
-    stoker_descriptor sample; /* what all descriptors share */
+    stoker_descriptor sample;  /* what all descriptors share */
+    stoker_manifest *manifest; /* of a list from one, as long as it is the same; else NULL */
     struct stk_mutex *lock;
     /* guarded by lock */
     struct stk_decoder *resting[RESTING_MAX];
@@ -158,7 +160,10 @@ stoker_status stoker_source_create_video(const stoker_path_list *list, const sto
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "list and out_source must be given");
     STK_TRY(stk_form_init(&form, spec, err));
     put_form(bytes, spec);
-    STK_TRY(stk_files_create(&video_files, bytes, list, &fd, err));
+    if (list->count == 1 && stk_listed_is_manifest(list->paths[0]))
+        STK_TRY(stk_listed_create(&video_files, bytes, list->paths[0], &fd, err));
+    else
+        STK_TRY(stk_files_create(&video_files, bytes, list, &fd, err));
     return stk_media_source_open(fd, -1, out_source, err);
 }
 
@@ -229,11 +234,18 @@ static stoker_status decode_file(struct media_source *media, const stoker_descri
     stoker_video_result result;
     struct stk_decoder *decoder = NULL;
     uint64_t known = 0;
-    STK_TRY(stk_file_open(sample->path, &file, err));
-    stoker_status status = stk_files_check_facts(sample, &file, err);
-    if (status == STOKER_OK) status = acquire_decoder(media, sample->id, &decoder, &known, err);
+    struct stk_scan scan;
+    stoker_status status = stk_files_open(&media->files, sample, &file, err);
+    if (status < 0) {
+        stk_error_context(err, "%s", sample->path);
+        return status;
+    }
+    status = acquire_decoder(media, sample->id, &decoder, &known, err);
     if (status == STOKER_OK) {
-        status = stk_decoder_video(decoder, &file, &media->form, draw, &known, dst, &result, err);
+        bool listed = stk_listed_scan(&media->files, media->manifest, sample->id, &scan, &known);
+        status = stk_decoder_video_known(decoder, &file, &media->form, draw, listed ? &scan : NULL, &known, dst,
+                                         &result, err);
+        if (listed) stk_scan_fini(&scan);
         release_decoder(media, sample->id, decoder, status == STOKER_OK ? known : 0);
     }
     stk_file_close(&file);
@@ -282,6 +294,7 @@ static void close_media(struct stoker_source *source)
     struct media_source *media = (struct media_source *)source;
     for (uint32_t i = 0; i < media->resting_count; i++) stk_decoder_destroy(media->resting[i]);
     stk_mutex_destroy(media->lock);
+    stoker_manifest_close(media->manifest);
     free(media->known_frames);
     stk_shmem_blob_unmap(media->blob, media->blob_size);
     stk_source_fini(source);
@@ -346,6 +359,7 @@ stoker_status stk_media_source_open(int blob_fd, int payload_fd, struct stoker_s
         return status;
     }
     fill_sample(media);
+    media->manifest = stk_listed_open_manifest(&media->files);
     *out_source = &media->base;
     return STOKER_OK;
 }
