@@ -336,6 +336,8 @@ typedef struct stoker_request {
     const void *payload; /**< 1 byte to 64 MiB less 4 KiB */
     size_t payload_size;
     const uint64_t *draws; /**< one for each id (stoker_sample_draw()); NULL: 0 for all */
+    uint32_t samples;      /**< of a payload, at most 65,536; 0: unknown */
+    uint64_t estimate_ns;  /**< what making all of them costs one CPU, if the caller knows; 0: it is learned alone */
 } stoker_request;
 
 /** Ask for a batch; never waits for it.

@@ -125,6 +125,7 @@ static stoker_status done(struct stk_server *server, struct stk_worker *worker, 
     struct stk_request *request = stk_request_of_batch(server, worker->batch);
     struct stk_lane *lane = &server->lanes[request->lane];
     if (message.status >= 0) STK_TRY(note_result(lane, request, &message, err));
+    stk_forecast_done(server, lane, request, worker, &message);
     enum stk_item_outcome outcome = stk_blame_outcome(lane, worker, message.status);
     if (outcome != STK_OUTCOME_OK) {
         char text[STK_TEXT_BYTES_MAX];

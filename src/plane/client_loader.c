@@ -150,8 +150,14 @@ static stoker_status check_request(const struct stoker_loader *loader, const sto
             return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload of %zu bytes, expected 1 to %u",
                             request->payload_size, STK_PAYLOAD_BYTES_MAX);
         }
+        if (request->samples > STK_BATCH_SAMPLES_MAX)
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload of %u samples, expected at most %u",
+                            request->samples, STK_BATCH_SAMPLES_MAX);
         return STOKER_OK;
     }
+    if (request->samples > 0)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "samples = %u beside ids: their number is known",
+                        request->samples);
     if (request->payload_size > 0) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload for a native source");
     if (request->id_count == 0 || request->id_count > loader->batch_samples_max) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "%zu sample ids, expected 1 to %u (batch_samples_max)",
@@ -177,6 +183,8 @@ static stoker_status encode_request(struct stoker_loader *loader, const stoker_r
         .ids = {NULL, request->id_count * sizeof(uint64_t)},
         .payload = {request->payload, request->payload_size},
         .draws = {NULL, request->draws ? request->id_count * sizeof(uint64_t) : 0},
+        .samples = request->samples,
+        .estimate_ns = request->estimate_ns,
     };
     size_t size = stk_request_size(&message);
     struct stk_out *out =

@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "plane/estimate.h"
 #include "plane/server_internal.h"
 #include "sys/clock.h"
 
@@ -139,6 +140,7 @@ static stoker_status create_coordinator(struct stk_server *server, stoker_error 
     }
     STK_TRY(stk_coordinator_create(&options, given->journal ? &recording_ops : &coordinator_ops, server,
                                    &server->coordinator, err));
+    STK_TRY(stk_estimate_create(&server->estimate, err));
     server->workers_told = 1;
     stk_server_event(server, (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .server = 0, .workers = 1});
     return STOKER_OK;
@@ -195,6 +197,7 @@ void stk_server_destroy(struct stk_server *server)
         server->connections[i].state = STK_CONNECTION_FREE;
     }
     stk_coordinator_destroy(server->coordinator);
+    stk_estimate_destroy(server->estimate);
     if (server->journal_fd >= 0) (void)close(server->journal_fd); /* a write that failed was told */
     for (uint32_t i = 0; server->sources && i < STK_LANES_MAX; i++)
         if (server->sources[i].source_id) stoker_source_close(server->sources[i].source);

@@ -97,6 +97,8 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
         server->request_high++;
     else
         server->request_free = next_free;
+    request->payload_samples = message->samples;
+    request->estimate_ns = message->estimate_ns;
     request->sequence = message->sequence;
     request->since_ns = server->now_ns;
     lane->queued_bytes += request->size;
@@ -142,8 +144,11 @@ void stk_request_free(struct stk_server *server, struct stk_request *request)
     bool current = request->generation == lane->generation && lane->state == STK_LANE_OPEN;
     if (current) leave_ring(lane, request);
     if (current && request->placed)
-        stk_server_event(
-            server, (struct stk_event){.type = STK_EVENT_RESULT, .lane = lane->index, .sequence = request->sequence});
+        stk_server_event(server, (struct stk_event){.type = STK_EVENT_RESULT,
+                                                    .lane = lane->index,
+                                                    .sequence = request->sequence,
+                                                    .cpu_ns = request->cpu_ns,
+                                                    .wall_ns = request->wall_ns});
     if (request->sizing) lane->sizing = false;
     lane->queued_bytes -= request->size;
     lane->live--;
@@ -223,6 +228,7 @@ void stk_flow_place(struct stk_server *server, const struct stk_action *action)
     }
     request->batch = batch;
     server->request_of_batch[batch] = request->index;
+    stk_forecast_placed(server, lane, request, items);
     server->grants = true;
 }
 

@@ -286,6 +286,7 @@ stoker_status stk_lane_open(struct stk_connection *connection, struct stk_incomi
         tell_error(connection, message.loader_id, &open_err);
         return STOKER_OK;
     }
+    stk_forecast_lane(lane);
     stk_server_event(server,
                      (struct stk_event){.type = STK_EVENT_LANE_OPEN, .lane = index, .server = 0, .group = lane->group});
     if (lane->kind != STK_SOURCE_PROCESS) stk_lane_opened(lane);
@@ -415,9 +416,10 @@ stoker_status stk_lane_request(struct stk_connection *connection, const struct s
     }
     lane->next_sequence++;
     uint32_t items = lane->kind == STK_SOURCE_PROCESS ? 1 : request->sample_count;
-    stk_server_event(
-        server, (struct stk_event){
-                    .type = STK_EVENT_REQUEST, .lane = lane->index, .sequence = request->sequence, .items = items});
+    struct stk_event event = {
+        .type = STK_EVENT_REQUEST, .lane = lane->index, .sequence = request->sequence, .items = items};
+    stk_forecast_request(server, lane, request, &event);
+    stk_server_event(server, event);
     return STOKER_OK;
 }
 

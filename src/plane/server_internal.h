@@ -89,6 +89,7 @@ struct stk_lane {
     struct stk_named_list *list;     /* of bad files; NULL: none */
     uint32_t source;                 /* entry of the sources table */
     uint64_t count;                  /* samples of a native source */
+    uint32_t cost_class;             /* of its samples */
     uint32_t generation;
     uint64_t next_sequence;
     uint64_t largest;    /* of a process source: bytes of its largest batch so far, 0: unknown */
@@ -129,10 +130,13 @@ struct stk_request {
     struct stk_slab slab;           /* slab_id 0: none */
     uint64_t used, skeleton_offset, skeleton_size;
     uint32_t samples_skipped;
-    uint8_t *crashed;      /* bit per item that crashed a worker; NULL: none did */
-    stoker_status failure; /* OK: none known */
-    bool failure_fixed;    /* it made the batch fail: later ones do not replace it */
-    char *failure_text;    /* [STK_TEXT_BYTES_MAX], allocated at the first failure of this entry */
+    uint32_t payload_samples; /* of a process source; 0: unknown */
+    uint64_t estimate_ns;     /* what its dataset says that it costs; 0: nothing */
+    uint64_t cpu_ns, wall_ns; /* of its items so far */
+    uint8_t *crashed;         /* bit per item that crashed a worker; NULL: none did */
+    stoker_status failure;    /* OK: none known */
+    bool failure_fixed;       /* it made the batch fail: later ones do not replace it */
+    char *failure_text;       /* [STK_TEXT_BYTES_MAX], allocated at the first failure of this entry */
     size_t failure_size;
     uint8_t *detail;
     size_t detail_size;
@@ -161,6 +165,7 @@ struct stk_server {
     void *dispatch_block;
     struct stk_coordinator *coordinator;
     struct stk_quarantine *quarantine;
+    struct stk_estimate *estimate;
     /* Owned by the loop. */
     char not_isolated[256]; /* why the last native worker is not isolated; empty: it is, or none has said */
     uint64_t now_ns, next_beat_ns;
@@ -244,6 +249,18 @@ void stk_flow_forget_rank(struct stk_connection *connection); /* frees what was 
 void stk_flow_forget_lane(struct stk_lane *lane);
 void stk_flow_taken(struct stk_lane *lane);     /* the rank took a batch */
 void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
+
+/* forecast.c */
+void stk_forecast_lane(struct stk_lane *lane);
+/* Fills in what the request is predicted to cost. */
+void stk_forecast_request(struct stk_server *server, const struct stk_lane *lane, const struct stk_request *request,
+                          struct stk_event *event);
+/* The request has its batch of `items` in dispatch: the order of its items, and its work. */
+void stk_forecast_placed(struct stk_server *server, const struct stk_lane *lane, const struct stk_request *request,
+                         uint32_t items);
+/* Before the worker rests. */
+void stk_forecast_done(struct stk_server *server, const struct stk_lane *lane, struct stk_request *request,
+                       const struct stk_worker *worker, const struct stk_message_done *done);
 
 /* blame.c */
 /* Puts the sample's id and file before what its worker said: the worker knows neither batch nor policy. */

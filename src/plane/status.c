@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plane/estimate.h"
 #include "plane/server_internal.h"
 
 enum {
@@ -153,6 +154,14 @@ static void add_ranks(struct text *text, struct stk_server *server)
     add(text, "]");
 }
 
+/* How well the costs of its samples are known. */
+static void add_forecast(struct text *text, struct stk_server *server, const struct stk_lane *lane)
+{
+    const struct stk_estimate_of of = {lane->group, lane->cost_class, NULL};
+    uint32_t learned, error = stk_estimate_error(server->estimate, &of, &learned);
+    add(text, "\"costs_learned\": %u, \"cost_error_p95\": %.3f, ", learned, error / 1000.0);
+}
+
 static void add_lane(struct text *text, struct stk_server *server, struct stk_lane *lane)
 {
     static const char *const names[] = {"free", "opening", "open", "closing"};
@@ -177,6 +186,7 @@ static void add_lane(struct text *text, struct stk_server *server, struct stk_la
         ull(native ? lane->sample_bytes * lane->batch_samples_max : lane->largest), ull(used), ull(pinned),
         lane->state == STK_LANE_CLOSING ? 0.0 : seconds(stk_coordinator_window_ns(server->coordinator, lane->index)));
     add_plan(text, server, lane);
+    add_forecast(text, server, lane);
     add(text,
         "\"batches\": %llu, \"failed\": %llu, \"samples\": %llu, \"samples_skipped\": %llu, \"tasks_retried\": %llu, "
         "\"copies\": %llu}",

@@ -204,6 +204,23 @@ static stoker_status check_room(const struct stk_dispatch *d, uint32_t item_coun
     return STOKER_OK;
 }
 
+void stk_dispatch_set_order(struct stk_dispatch *d, uint32_t batch, const uint32_t *places, uint32_t *scratch)
+{
+    struct batch *b = get_batch(d, batch);
+    uint32_t place = 0;
+    for (uint32_t slot = b->first_item; slot != NONE; slot = d->items[slot].next) {
+        STK_ASSERT(d->items[slot].state == ITEM_TODO && d->items[slot].attempt == 0);
+        scratch[place++] = slot;
+    }
+    STK_ASSERT(place == b->item_count);
+    b->first_todo = b->last_todo = NONE;
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        STK_ASSERT(places[i] < b->item_count && scratch[places[i]] != NONE);
+        todo_last(d, b, scratch[places[i]]);
+        scratch[places[i]] = NONE; /* each place once */
+    }
+}
+
 stoker_status stk_dispatch_batch_add(struct stk_dispatch *d, uint32_t lane, uint32_t generation, uint64_t sequence,
                                      uint32_t item_count, uint64_t deadline_ns, uint32_t *out_batch, stoker_error *err)
 {

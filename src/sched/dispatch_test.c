@@ -390,12 +390,33 @@ static void test_full_tables_and_odd_requests_are_refused(void **state)
 
 #define DISPATCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void test_d1_items_in_the_order_that_was_set(void **state)
+{
+    (void)state;
+    uint32_t scratch[5];
+    open_lane(0, STK_POOL_NATIVE, STK_POLICY_RAISE, 1);
+    uint32_t first = add_granted(0, 0, 3, 10), batch = add(0, 1, 5, 10);
+    for (int i = 0; i < 3; i++) (void)finish(pick(0), STK_OUTCOME_OK);
+    stk_dispatch_remove(dispatch, first);
+    /* The next batch takes the slots of the first and new ones: a patchwork. */
+    uint32_t third = add(0, 2, 5, 11);
+    stk_dispatch_set_order(dispatch, batch, (const uint32_t[]){3, 0, 4, 1, 2}, scratch);
+    stk_dispatch_set_order(dispatch, third, (const uint32_t[]){4, 3, 2, 1, 0}, scratch);
+    stk_dispatch_granted(dispatch, batch);
+    stk_dispatch_granted(dispatch, third);
+    static const uint32_t expected[5] = {3, 0, 4, 1, 2};
+    for (uint32_t i = 0; i < 5; i++) assert_int_equal(pick(0).index, expected[i]);
+    for (uint32_t i = 0; i < 5; i++) assert_int_equal(pick(0).index, 4 - i);
+    assert_true(none_to_pick(0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         DISPATCH_TEST(test_a_batch_is_done_when_its_last_item_is),
         DISPATCH_TEST(test_d1_earliest_deadline_then_remaining_work_then_age),
         DISPATCH_TEST(test_b5_pools_are_apart),
+        DISPATCH_TEST(test_d1_items_in_the_order_that_was_set),
         DISPATCH_TEST(test_a1_memory_strictly_in_plan_order),
         DISPATCH_TEST(test_retries_come_first_then_raise_fails_and_names_the_item),
         DISPATCH_TEST(test_c1_skip_copies_the_good_one_before_else_after),

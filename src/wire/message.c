@@ -103,6 +103,10 @@ static void request_fields(struct stk_codec *codec, struct stk_message_request *
     stk_codec_bytes(codec, "draws", &m->draws, 0, 8 * (size_t)STK_BATCH_SAMPLES_MAX);
     stk_codec_require(codec, m->draws.size == 0 || m->draws.size == m->ids.size, "draws", m->draws.size,
                       "nothing, or as many bytes as ids");
+    stk_codec_u32(codec, "samples", &m->samples);
+    stk_codec_require(codec, m->samples <= STK_BATCH_SAMPLES_MAX && (m->samples == 0 || m->ids.size == 0), "samples",
+                      m->samples, "0 with ids, else at most 65536");
+    stk_codec_u64(codec, "estimate_ns", &m->estimate_ns);
 }
 
 static void release_fields(struct stk_codec *codec, struct stk_message_release *m)

@@ -24,7 +24,7 @@
 #include "base/limits.h"
 
 #define STK_WIRE_MAGIC 0x314b5453u /* "STK1" */
-#define STK_WIRE_VERSION 3u
+#define STK_WIRE_VERSION 4u
 #define STK_FRAME_HEADER_BYTES 32u
 
 enum stk_message_type {
@@ -99,11 +99,11 @@ struct stk_message_loader_open {
     uint64_t max_bytes;
     uint64_t sample_bytes; /* of native sources, else 0 */
     uint64_t stall_limit_ns;
-    struct stk_span name;   /* empty: match by (order, digest) */
-    struct stk_span digest; /* 32 bytes: SHA-256 of the source */
-    uint32_t isolation;     /* stoker_isolation, of native sources */
-    uint64_t worker_bytes;  /* private memory of a native worker; 0: no limit */
-    uint64_t sample_cpu_ns; /* CPU time of one native sample; 0: no limit */
+    struct stk_span name;       /* empty: match by (order, digest) */
+    struct stk_span digest;     /* 32 bytes: SHA-256 of the source */
+    uint32_t isolation;         /* stoker_isolation, of native sources */
+    uint64_t worker_bytes;      /* private memory of a native worker; 0: no limit */
+    uint64_t sample_cpu_ns;     /* CPU time of one native sample; 0: no limit */
     struct stk_span quarantine; /* absolute path of a list of bad files; empty: none */
 };
 
@@ -118,6 +118,8 @@ struct stk_message_request {
     struct stk_span ids;     /* id_count little-endian u64; native sources */
     struct stk_span payload; /* process sources */
     struct stk_span draws;   /* as many u64 as ids: where the randomness of each comes from; empty: 0 for all */
+    uint32_t samples;        /* of a payload, 0: unknown; with ids 0 */
+    uint64_t estimate_ns;    /* what the dataset says that making them costs; 0: nothing */
 };
 
 struct stk_message_release {

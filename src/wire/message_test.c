@@ -36,7 +36,7 @@ static struct stk_message_loader_ref valid_loader_ref(void) { return (struct stk
 
 static struct stk_message_request valid_request(void)
 {
-    return (struct stk_message_request){1, 2, 3, {IDS, sizeof IDS}, {NULL, 0}, {IDS, sizeof IDS}};
+    return (struct stk_message_request){1, 2, 3, {IDS, sizeof IDS}, {NULL, 0}, {IDS, sizeof IDS}, 0, 4};
 }
 
 static struct stk_message_release valid_release(void) { return (struct stk_message_release){{IDS, sizeof IDS}}; }

@@ -414,14 +414,14 @@ void plane_request_ids(struct plane_rank *rank, uint32_t loader_id, uint32_t gen
     uint8_t bytes[8 * 64];
     assert_true(count <= 64);
     for (size_t i = 0; i < count; i++) stk_store_u64(bytes + 8 * i, ids[i]);
-    struct stk_message_request request = {loader_id, generation, sequence, {bytes, 8 * count}, {0}, {0}};
+    struct stk_message_request request = {loader_id, generation, sequence, {bytes, 8 * count}, {0}, {0}, 0, 0};
     PLANE_SEND(rank, STK_MESSAGE_REQUEST, request, &request);
 }
 
 void plane_request(struct plane_rank *rank, uint32_t loader_id, uint32_t generation, uint64_t sequence,
                    const char *payload)
 {
-    struct stk_message_request request = {loader_id, generation, sequence, {0}, span_of(payload), {0}};
+    struct stk_message_request request = {loader_id, generation, sequence, {0}, span_of(payload), {0}, 0, 0};
     PLANE_SEND(rank, STK_MESSAGE_REQUEST, request, &request);
 }
 
