@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stoker/augment.h>
 #include <stoker/error.h>
 #include <stoker/loader.h>
 #include <stoker/media.h>
@@ -65,7 +66,8 @@ typedef enum stoker_image_layout {
 typedef enum stoker_image_resize {
     STOKER_IMAGE_SHORT_SIDE_CROP = 0, /**< scale so that the short side fits, then crop the centre to width x height */
     STOKER_IMAGE_STRETCH = 1,         /**< scale to width x height, aspect ratio not kept */
-    STOKER_IMAGE_KEEP = 2             /**< the size of the file after orientation; width and height must be 0 */
+    STOKER_IMAGE_KEEP = 2,            /**< the size of the file after orientation; width and height must be 0 */
+    STOKER_IMAGE_PAD = 3 /**< scale so that the long side fits, in the middle of pixels of augment.pad_colour */
 } stoker_image_resize;
 
 typedef enum stoker_image_filter {
@@ -105,12 +107,13 @@ typedef struct stoker_image_spec {
     uint32_t pixels_max;        /**< larger pictures are refused before they are decoded; 0: 178,956,970 */
     float mean[3], std[3];      /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be
                                      zero */
+    stoker_augment augment;     /**< not with STOKER_IMAGE_KEEP; that of draw 0, but in sources (stoker_source_make()) */
 } stoker_image_spec;
 
 #define STOKER_IMAGE_SPEC_INIT { sizeof(stoker_image_spec), 0, 0, STOKER_DTYPE_DEFAULT, STOKER_IMAGE_CHW, \
                                  STOKER_IMAGE_SHORT_SIDE_CROP, STOKER_IMAGE_BILINEAR, STOKER_IMAGE_EXACT, \
                                  STOKER_IMAGE_ALPHA_DROP, {0, 0, 0}, 0, STOKER_IMAGE_PARTIAL_REFUSE, 0, {0, 0, 0}, \
-                                 {0, 0, 0} }
+                                 {0, 0, 0}, {STOKER_CROP_CENTRE, 0, {0, 0, 0, 0}, {0, 0}, {0, 0}, 0, 0, 0, 0, 0} }
 
 /** Bytes of one sample of this form, or 0 if the form is not valid. `info` (NULL allowed) is asked for the size of the
  * picture, which STOKER_IMAGE_KEEP needs.

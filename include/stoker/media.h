@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stoker/augment.h>
 #include <stoker/error.h>
 #include <stoker/plan.h>
 
@@ -72,7 +73,8 @@ typedef enum stoker_video_layout {
 
 typedef enum stoker_resize_mode {
     STOKER_RESIZE_SHORT_SIDE_CROP = 0, /**< scale so that the short side fits, then crop the centre to width x height */
-    STOKER_RESIZE_EXACT = 1            /**< scale to width x height, aspect ratio not kept */
+    STOKER_RESIZE_EXACT = 1,           /**< scale to width x height, aspect ratio not kept */
+    STOKER_RESIZE_PAD = 2 /**< scale so that the long side fits, in the middle of pixels of augment.pad_colour */
 } stoker_resize_mode;
 
 typedef enum stoker_short_clip {
@@ -128,6 +130,17 @@ typedef struct stoker_picture_options {
     uint8_t background[4]; /**< R, G, B, 0; only with STOKER_ALPHA_COMPOSITE */
 } stoker_picture_options;
 
+/** How pictures get their size. */
+typedef enum stoker_video_mode {
+    STOKER_VIDEO_FAST = 0, /**< scaled on the way from YUV to RGB */
+    STOKER_VIDEO_EXACT = 1 /**< to RGB at full size, then scaled: the bytes of Pillow's resize() of that picture */
+} stoker_video_mode;
+
+typedef enum stoker_video_filter {
+    STOKER_VIDEO_BILINEAR = 0, /**< antialiased: widened when shrinking */
+    STOKER_VIDEO_BICUBIC = 1   /**< a = -0.5, antialiased; only with STOKER_VIDEO_EXACT */
+} stoker_video_filter;
+
 /** What a native video sample looks like. Zero means the default that is named. */
 typedef struct stoker_video_spec {
     uint32_t struct_size;
@@ -152,13 +165,17 @@ typedef struct stoker_video_spec {
     stoker_picture_options picture;
     uint32_t count_frames; /**< 1: samples of a source have a second tensor, `frames`: one int64, how many of the N
                                   are no repeats of the last */
+    stoker_video_mode mode;
+    stoker_video_filter filter; /**< of STOKER_VIDEO_EXACT */
+    stoker_augment augment;
 } stoker_video_spec;
 
 #define STOKER_VIDEO_SPEC_INIT { sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, \
                                  STOKER_RESIZE_SHORT_SIDE_CROP, STOKER_SHORT_REPEAT_LAST, {0, 0, 0}, {0, 0, 0}, 0, \
                                  STOKER_SAMPLING_UNIFORM, 0, 0, 0, 0, 0, STOKER_ROUNDING_FLOOR, \
                                  STOKER_SPREAD_UNIFORM, {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}}, \
-                                 0 }
+                                 0, STOKER_VIDEO_FAST, STOKER_VIDEO_BILINEAR, \
+                                 {STOKER_CROP_CENTRE, 0, {0, 0, 0, 0}, {0, 0}, {0, 0}, 0, 0, 0, 0, 0} }
 
 /** Bytes of one sample of this form, or 0 if the form is not valid.
  *

@@ -6,6 +6,7 @@
 #define STOKER_STOKER_H
 
 #include <stoker/batch.h>
+#include <stoker/augment.h>
 #include <stoker/audio.h>
 #include <stoker/error.h>
 #include <stoker/image.h>

@@ -49,6 +49,9 @@ def video_source(
     ignore_rotation: bool = False,
     background: Sequence[int] | None = None,
     count_frames: bool = False,
+    mode: int = 0,
+    filter: int = 0,
+    augment: tuple | None = None,
 ) -> Source: ...
 def patch_plan(
     clip_frames: int,
@@ -127,6 +130,7 @@ def read_image(
     pixels_max: int = 0,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    augment: tuple | None = None,
 ) -> dict[str, Any]: ...
 def image_source(
     paths: Sequence[str | PathLike[str]],
@@ -143,6 +147,7 @@ def image_source(
     pixels_max: int = 0,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    augment: tuple | None = None,
 ) -> Source: ...
 def probe_audio(path: str | PathLike[str], exact: bool = False) -> dict[str, Any]: ...
 def read_audio(

@@ -62,24 +62,25 @@ static PyObject *probe_image(PyObject *self, PyObject *args)
 /* The keywords of a form, after the first two positional arguments. */
 #define FORM_NAMES                                                                                                     \
     "width", "height", "dtype", "layout", "resize", "filter", "mode", "background", "ignore_orientation", "partial",   \
-        "pixels_max", "mean", "std"
-#define FORM_FORMAT "IIiiiiiOpiIOO"
+        "pixels_max", "mean", "std", "augment"
+#define FORM_FORMAT "IIiiiiiOpiIOOO"
 
 struct form_arguments {
     stoker_image_spec spec;
     int dtype, layout, resize, filter, mode, ignore_orientation, partial;
-    PyObject *background, *mean, *std;
+    PyObject *background, *mean, *std, *augment;
 };
 
 #define FORM_POINTERS(form)                                                                                            \
     &(form).spec.width, &(form).spec.height, &(form).dtype, &(form).layout, &(form).resize, &(form).filter,            \
         &(form).mode, &(form).background, &(form).ignore_orientation, &(form).partial, &(form).spec.pixels_max,        \
-        &(form).mean, &(form).std
+        &(form).mean, &(form).std, &(form).augment
 
 static void form_init(struct form_arguments *form)
 {
     static const stoker_image_spec defaults = STOKER_IMAGE_SPEC_INIT;
-    *form = (struct form_arguments){.spec = defaults, .background = Py_None, .mean = Py_None, .std = Py_None};
+    *form = (struct form_arguments){
+        .spec = defaults, .background = Py_None, .mean = Py_None, .std = Py_None, .augment = Py_None};
 }
 
 static int form_finish(struct form_arguments *form)
@@ -105,6 +106,9 @@ static int form_finish(struct form_arguments *form)
             }
             spec->background[c] = (uint8_t)values[c];
         }
+    }
+    if (core_augment(form->augment, &spec->augment) < 0) {
+        return -1;
     }
     return core_colour(form->mean, spec->mean, "mean") < 0 || core_colour(form->std, spec->std, "std") < 0 ? -1 : 0;
 }

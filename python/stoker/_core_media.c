@@ -110,26 +110,28 @@ int core_picture(PyObject *background, stoker_picture_options *out)
 static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = {"paths",       "frames",          "width",      "height",       "dtype",
-                            "layout",      "resize",          "short_clip", "mean",         "std",
-                            "damaged_max", "sampling",        "stride",     "fps",          "frames_min",
-                            "frames_max",  "frame_factor",    "rounding",   "spread",       "untagged",
-                            "apply_sar",   "ignore_rotation", "background", "count_frames", NULL};
-    PyObject *paths, *mean = Py_None, *std = Py_None, *background = Py_None;
+    static char *names[] = {
+        "paths",           "frames",     "width",        "height",      "dtype",    "layout",   "resize",
+        "short_clip",      "mean",       "std",          "damaged_max", "sampling", "stride",   "fps",
+        "frames_min",      "frames_max", "frame_factor", "rounding",    "spread",   "untagged", "apply_sar",
+        "ignore_rotation", "background", "count_frames", "mode",        "filter",   "augment",  NULL};
+    PyObject *paths, *mean = Py_None, *std = Py_None, *background = Py_None, *augment = Py_None;
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     int dtype = 0, layout = 0, resize = 0, short_clip = 0, sampling = 0, rounding = 0, spread = 0, untagged = 0;
-    int apply_sar = 0, ignore_rotation = 0, count_frames = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOdiIdIIIiiippOp", names, &paths, &spec.frames,
+    int apply_sar = 0, ignore_rotation = 0, count_frames = 0, mode = 0, filter = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOdiIdIIIiiippOpiiO", names, &paths, &spec.frames,
                                      &spec.width, &spec.height, &dtype, &layout, &resize, &short_clip, &mean, &std,
                                      &spec.damaged_max, &sampling, &spec.stride, &spec.fps, &spec.frames_min,
                                      &spec.frames_max, &spec.frame_factor, &rounding, &spread, &untagged, &apply_sar,
-                                     &ignore_rotation, &background, &count_frames)) {
+                                     &ignore_rotation, &background, &count_frames, &mode, &filter, &augment)) {
         return NULL;
     }
     if (core_colour(mean, spec.mean, "mean") < 0 || core_colour(std, spec.std, "std") < 0 ||
-        core_picture(background, &spec.picture) < 0) {
+        core_picture(background, &spec.picture) < 0 || core_augment(augment, &spec.augment) < 0) {
         return NULL;
     }
+    spec.mode = (stoker_video_mode)mode;
+    spec.filter = (stoker_video_filter)filter;
     spec.dtype = (stoker_dtype)dtype;
     spec.layout = (stoker_video_layout)layout;
     spec.resize = (stoker_resize_mode)resize;

@@ -25,6 +25,9 @@ int core_picture(PyObject *background, stoker_picture_options *out);
 
 /* The functions of single frames; called by core_media_init(). */
 int core_frames_init(PyObject *module);
+/* A tuple of stoker._augment; None leaves *out as it is; -1 with an exception. */
+int core_augment(PyObject *arguments, stoker_augment *out);
+
 /* The functions of images and of vision models; called by core_media_init(). */
 int core_image_init(PyObject *module);
 int core_vision_init(PyObject *module);

@@ -227,6 +227,32 @@ static PyObject *patch_source(PyObject *self, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+int core_augment(PyObject *arguments, stoker_augment *out)
+{
+    int crop, colour[3];
+    if (arguments == Py_None) {
+        return 0;
+    }
+    if (!PyTuple_Check(arguments)) {
+        PyErr_SetString(PyExc_TypeError, "augment must be a tuple or None");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(arguments, "iI(iii)fffffffff", &crop, &out->crop_pad, &colour[0], &colour[1], &colour[2],
+                          &out->scale[0], &out->scale[1], &out->ratio[0], &out->ratio[1], &out->flip, &out->brightness,
+                          &out->contrast, &out->saturation, &out->hue)) {
+        return -1;
+    }
+    out->crop = (stoker_crop)crop;
+    for (int c = 0; c < 3; c++) {
+        if (colour[c] < 0 || colour[c] > 255) {
+            PyErr_SetString(PyExc_ValueError, "pad_colour must be three numbers from 0 to 255");
+            return -1;
+        }
+        out->pad_colour[c] = (uint8_t)colour[c];
+    }
+    return 0;
+}
+
 static PyMethodDef vision_functions[] = {
     {"patch_plan", (PyCFunction)(void (*)(void))patch_plan, METH_VARARGS | METH_KEYWORDS,
      "patch_plan(clip_frames, width, height, patch, merge, ...) -> dict\n\nSize, grid and tokens of a clip."},

@@ -13,7 +13,8 @@ import operator
 import os
 from collections.abc import Iterable, Sequence
 
-from . import _core, _files, _patches, errors, presets
+from . import _augment, _core, _files, _patches, errors, presets
+from ._augment import Augment
 from ._files import sample_error
 from .audio import AUDIO_EXTENSIONS, AudioDataset, log_mel, probe_audio, read_audio
 
@@ -23,6 +24,7 @@ __all__ = [
     "log_mel",
     "probe_audio",
     "read_audio",
+    "Augment",
     "IMAGE_EXTENSIONS",
     "VIDEO_EXTENSIONS",
     "ImageDataset",
@@ -42,14 +44,15 @@ VIDEO_EXTENSIONS = frozenset(
 IMAGE_EXTENSIONS = frozenset(".apng .gif .jfif .jpe .jpeg .jpg .png .webp".split())
 
 _LAYOUTS = {"TCHW": 0, "CTHW": 1, "THWC": 2}
-_RESIZES = {"short_side_crop": 0, "exact": 1}
+_RESIZES = {"short_side_crop": 0, "exact": 1, "pad": 2}
+_VIDEO_MODES = {"fast": 0, "exact": 1}
 _SHORT_CLIPS = {"repeat_last": 0, "error": 1}
 _SAMPLINGS = {"uniform": 0, "step": 1, "rate": 2, "first": 3, "middle": 4, "last": 5, "random": 6}
 _ROUNDINGS = {"floor": 0, "nearest": 1}
 _SPREADS = {"uniform": 0, "step": 1}
 _UNTAGGED = {"bt601": 0, "bt709": 1, "by_size": 2}
 _IMAGE_LAYOUTS = {"CHW": 0, "HWC": 1}
-_IMAGE_RESIZES = {"short_side_crop": 0, "exact": 1, "keep": 2}
+_IMAGE_RESIZES = {"short_side_crop": 0, "exact": 1, "keep": 2, "pad": 3}
 _FILTERS = {"bilinear": 0, "bicubic": 1}
 _MODES = {"exact": 0, "fast": 1}
 _PARTIAL = {"error": 0, "accept": 1}
@@ -149,7 +152,8 @@ class VideoDataset(_files.FileDataset):
             name.
         mean, std: three numbers each, of values scaled to 0..1, for R, G, B; not with uint8.
         layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-        resize: ``"short_side_crop"`` scales the short side and crops the centre, ``"exact"`` ignores the aspect ratio.
+        resize: ``"short_side_crop"`` scales the short side and crops the centre, ``"exact"`` ignores the aspect ratio,
+            ``"pad"`` shows the whole picture in the middle of pixels of ``augment.pad_colour``.
         short_clip: a clip with fewer frames repeats its last one (``"repeat_last"``) or is an error (``"error"``).
         damaged_max: largest share of a clip's promised frames that may be undecodable (default 0.5).
         return_index: items are ``(video, index)`` and batches ``(video, int64 tensor)``.
@@ -171,6 +175,10 @@ class VideoDataset(_files.FileDataset):
             own.
         return_frames: items are ``(video, frames)`` or ``(video, index, frames)``, and batches have an int64 tensor: how
             many of the frames are no repeats of the last.
+        mode: ``"fast"`` scales on the way from YUV to RGB, ``"exact"`` converts at full size and scales then: the bytes
+            of Pillow's ``resize()``, at two to three times the price.
+        filter: of the exact mode, ``"bilinear"`` or ``"bicubic"``, both antialiased.
+        augment: an :class:`Augment`: random parts, mirroring and colours, the same for all frames of a clip.
         preset: a model family by name (:mod:`stoker.presets`), whose constants stand where no keyword is given. For
             families of patches items are dicts that differ in size: see :class:`VideoPatches`.
 
@@ -220,11 +228,14 @@ class VideoDataset(_files.FileDataset):
         background: Sequence[int] | None = None,
         seed: int = 0,
         return_frames: bool = False,
+        mode: str = "fast",
+        filter: str = "bilinear",
+        augment: Augment | None = None,
     ) -> None:
         dtype = str(dtype).removeprefix("torch.")
         height, width = (size, size) if isinstance(size, int) else map(int, size)
         self.seed = operator.index(seed)
-        self.random = sampling == "random"
+        self.random = sampling == "random" or (augment is not None and augment.is_random)
         self.return_frames = bool(return_frames)
         self.dtype = dtype
         self.layout = layout
@@ -250,6 +261,9 @@ class VideoDataset(_files.FileDataset):
             "rounding": _files.choice("rounding", rounding, _ROUNDINGS),
             "spread": _files.choice("spread", spread, _SPREADS),
             "count_frames": self.return_frames,
+            "mode": _files.choice("mode", mode, _VIDEO_MODES),
+            "filter": _files.choice("filter", filter, _FILTERS),
+            "augment": _augment.arguments(augment),
             **_picture(untagged, apply_sar, rotation, background),
         }
         if self._form["frames"] < 1 or height < 1 or width < 1:
@@ -376,6 +390,7 @@ class ImageDataset(_files.FileDataset):
         mean, std: three numbers each, of values scaled to 0..1, for R, G, B; not with uint8.
         layout: ``"CHW"`` or ``"HWC"``.
         resize: ``"short_side_crop"`` scales the short side and crops the centre, ``"exact"`` ignores the aspect ratio,
+            ``"pad"`` shows the whole picture in the middle of pixels of ``augment.pad_colour``,
             ``"keep"`` keeps the size of each file (items differ in shape then, and are made by Python workers).
         filter: ``"bilinear"`` or ``"bicubic"``, both antialiased: the bytes of Pillow's ``resize()``.
         mode: ``"exact"``, or ``"fast"``: a JPEG of three times the wanted size or more is decoded at a half or a
@@ -388,6 +403,9 @@ class ImageDataset(_files.FileDataset):
         return_partial: items are ``(image, partial)`` or ``(image, index, partial)``, and batches have a bool tensor;
             it is True for a file that is damaged. Needs ``partial="accept"``.
         as_numpy: items are NumPy arrays even where PyTorch is installed.
+        augment: an :class:`Augment`: random parts, mirroring and colours. Not with ``resize="keep"``.
+        seed: of what is random in items that are asked for by ``dataset[i]``, with :meth:`set_epoch`; a stoker loader
+            brings its own.
         preset: a family of patches by name (:mod:`stoker.presets`): items are dicts that differ in size, see
             :class:`ImagePatches`, and other keywords are those of :class:`stoker._patches.PatchDataset`.
 
@@ -419,7 +437,12 @@ class ImageDataset(_files.FileDataset):
         return_index: bool = False,
         return_partial: bool = False,
         as_numpy: bool = False,
+        *,
+        augment: Augment | None = None,
+        seed: int = 0,
     ) -> None:
+        self.seed = operator.index(seed)
+        self.random = augment is not None and augment.is_random
         self.dtype = str(dtype).removeprefix("torch.")
         self.layout = layout
         self.return_index = bool(return_index)
@@ -428,6 +451,7 @@ class ImageDataset(_files.FileDataset):
         self._form = _image_form(
             size, dtype, mean, std, layout, resize, filter, mode, background, orientation, partial, max_pixels
         )
+        self._form["augment"] = _augment.arguments(augment)
         if self.return_partial:
             if partial != "accept":
                 raise errors.CallerError(f"return_partial=True with partial={partial!r}: there would be nothing to mark")
@@ -453,12 +477,32 @@ class ImageDataset(_files.FileDataset):
         if self.native and not self.return_partial:
             image = self._decode(position)
             return (image, position) if self.return_index else image
+        if self.native:
+            image, partial = self._decode_marked(position)
+        else:
+            try:
+                image, facts = _read(self.paths[position], self._form, self.dtype, self.as_numpy)
+            except (errors.DataError, errors.UnsupportedError) as error:
+                raise sample_error(error, position, self.paths[position]) from None
+            partial = facts["partial"]
+        extra = (position,) * self.return_index + (partial,) * self.return_partial
+        return (image, *extra) if extra else image
+
+
+    def _decode_marked(self, position: int):
+        """An item, and whether its file is damaged: two tensors of a native sample."""
+        size = self._source().describe(position)["sample_bytes"]
+        both, memory = _files.empty((size,), "uint8", self.as_numpy)
         try:
-            image, facts = _read(self.paths[position], self._form, self.dtype, self.as_numpy)
+            self._source().materialise(position, memory, self._draw(position))
         except (errors.DataError, errors.UnsupportedError) as error:
             raise sample_error(error, position, self.paths[position]) from None
-        extra = (position,) * self.return_index + (facts["partial"],) * self.return_partial
-        return (image, *extra) if extra else image
+        image, _ = _files.empty(self.shape, self.dtype, self.as_numpy)
+        if self.as_numpy or not hasattr(both, "view") or not hasattr(image, "data_ptr"):
+            image.reshape(-1).view("uint8")[:] = both[: image.nbytes]
+        else:
+            image.view(-1).view(both.dtype).copy_(both[: image.nbytes])
+        return image, bool(both[-1])
 
 
 class VideoPatches(_patches.PatchDataset, VideoDataset):

@@ -13,7 +13,10 @@
 
 /* What a generator is for. Numbers are part of what a seed means: they are never changed or used again. */
 enum stk_rng_purpose {
-    STK_RNG_CLIP = 1, /* where a random clip begins */
+    STK_RNG_CLIP = 1,   /* where a random clip begins */
+    STK_RNG_CROP = 2,   /* which part of a picture is taken */
+    STK_RNG_FLIP = 3,   /* whether it is mirrored */
+    STK_RNG_COLOUR = 4, /* changes of its colours */
     /* Of plans; the draw is of a window or a list, not of a sample. */
     STK_RNG_BATCH_ORDER = 32,
     STK_RNG_BATCH_SPREAD = 33,

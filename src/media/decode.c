@@ -28,6 +28,7 @@ void stk_decoder_destroy(struct stk_decoder *decoder)
 {
     if (!decoder) return;
     stk_scaler_destroy(decoder->scaler);
+    stk_look_room_fini(&decoder->look);
     free(decoder->turned);
     free(decoder);
 }
@@ -46,6 +47,35 @@ struct sample {
     void *dst;
 };
 
+/* A picture that is more than scaled and cut in the middle. */
+static stoker_status render_look(struct stk_pass *pass, const struct stk_av_frame *frame, struct stk_planes *out,
+                                 stoker_error *err)
+{
+    const struct sample *sample = pass->user;
+    const struct stk_form *form = sample->form;
+    struct stk_look_room *room = &pass->decoder->look;
+    const struct stk_extent picture = stk_pass_extent(pass, frame);
+    const struct stk_look look = stk_look_plan(form->resize, &form->augment, sample->draw, picture,
+                                               (struct stk_extent){form->width, form->height});
+    const bool kept = look.keep.width > 0, part = form->augment.crop == STOKER_CROP_RESIZED;
+    struct stk_planes planes = {{NULL, NULL, NULL}, 0};
+    if (form->mode == STOKER_VIDEO_FAST && !part && kept) {
+        const struct stk_fit fit = stk_look_fit(&look, stk_pass_rotation(pass));
+        STK_TRY(stk_pass_render_fit(pass, &fit, NULL, &planes, err));
+        if (!stk_look_is_plain(&look)) return stk_look_finish(&look, &planes, NULL, room, out, err);
+        *out = planes;
+        return STOKER_OK;
+    }
+    struct stk_filtered scaled = {NULL, 0};
+    if (kept) {
+        const struct stk_fit whole = stk_fit_picture(STOKER_RESIZE_EXACT, frame->width, frame->height,
+                                                     stk_pass_rotation(pass), picture.width, picture.height);
+        STK_TRY(stk_pass_render_fit(pass, &whole, NULL, &planes, err));
+        STK_TRY(stk_look_scale(&look, (stoker_image_filter)form->filter, &planes, room, &scaled, err));
+    }
+    return stk_look_finish(&look, NULL, &scaled, room, out, err);
+}
+
 /* Ordinal `index` of the pass goes to place `index`; in a sample of too few frames the last one goes to all later places
  * too. */
 static stoker_status store_sample(struct stk_pass *pass, size_t index, const struct stk_av_frame *frame,
@@ -54,8 +84,11 @@ static stoker_status store_sample(struct stk_pass *pass, size_t index, const str
     const struct sample *sample = pass->user;
     struct stk_planes planes;
     uint8_t *direct[3];
-    bool may_direct = stk_form_planes(sample->form, sample->dst, (uint32_t)index, direct);
-    STK_TRY(stk_pass_render(pass, sample->form, frame, may_direct ? direct : NULL, &planes, err));
+    bool may_direct = !sample->form->looks && stk_form_planes(sample->form, sample->dst, (uint32_t)index, direct);
+    if (sample->form->looks)
+        STK_TRY(render_look(pass, frame, &planes, err));
+    else
+        STK_TRY(stk_pass_render(pass, sample->form, frame, may_direct ? direct : NULL, &planes, err));
     uint32_t place = (uint32_t)index, end = index + 1 == pass->count ? sample->form->frames : (uint32_t)index + 1;
     if (may_direct && planes.rgb[0] == direct[0]) place++;
     for (; place < end; place++) stk_form_store(sample->form, &planes, sample->dst, place);

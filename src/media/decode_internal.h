@@ -11,6 +11,7 @@
 #include "media/decode.h"
 #include "media/decode_plan.h"
 #include "media/ffmpeg.h"
+#include "media/look.h"
 #include "media/sampling.h"
 #include "media/scan.h"
 
@@ -22,6 +23,7 @@ struct stk_decoder {
     size_t turned_size;
     uint64_t keep_bytes;
     enum stk_plan_choice choice;
+    struct stk_look_room look;
 };
 
 /* One file being decoded for a list of frames. */
@@ -64,7 +66,12 @@ stoker_status stk_pass_run_in_order(struct stk_pass *pass, bool count_is_known, 
 
 /* Clockwise degrees that pictures of this pass are turned. */
 int32_t stk_pass_rotation(const struct stk_pass *pass);
-/* The current frame in the form's size; at `direct` (NULL allowed) if it could be made there. */
+/* Size of a frame as it is seen. */
+struct stk_extent stk_pass_extent(const struct stk_pass *pass, const struct stk_av_frame *frame);
+/* The current frame as `fit` says; at `direct` (NULL allowed) if it could be made there. */
+stoker_status stk_pass_render_fit(struct stk_pass *pass, const struct stk_fit *fit, uint8_t *const direct[3],
+                                  struct stk_planes *out, stoker_error *err);
+/* The current frame in the form's size, cut in the middle; at `direct` (NULL allowed) if it could be made there. */
 stoker_status stk_pass_render(struct stk_pass *pass, const struct stk_form *form, const struct stk_av_frame *frame,
                               uint8_t *const direct[3], struct stk_planes *out, stoker_error *err);
 

@@ -226,18 +226,35 @@ static stoker_status turn(struct stk_decoder *decoder, const struct stk_scaled *
     return STOKER_OK;
 }
 
-stoker_status stk_pass_render(struct stk_pass *pass, const struct stk_form *form, const struct stk_av_frame *frame,
-                              uint8_t *const direct[3], struct stk_planes *out, stoker_error *err)
+static uint32_t square_width(const struct stk_pass *pass, const struct stk_av_frame *frame)
+{
+    return pass->picture->apply_sar ? stk_square_width(frame->width, frame->sar_num, frame->sar_den) : frame->width;
+}
+
+struct stk_extent stk_pass_extent(const struct stk_pass *pass, const struct stk_av_frame *frame)
+{
+    const uint32_t width = square_width(pass, frame);
+    return stk_pass_rotation(pass) % 180 ? (struct stk_extent){frame->height, width}
+                                         : (struct stk_extent){width, frame->height};
+}
+
+stoker_status stk_pass_render_fit(struct stk_pass *pass, const struct stk_fit *fit, uint8_t *const direct[3],
+                                  struct stk_planes *out, stoker_error *err)
 {
     int32_t rotation = stk_pass_rotation(pass);
-    uint32_t width =
-        pass->picture->apply_sar ? stk_square_width(frame->width, frame->sar_num, frame->sar_den) : frame->width;
-    struct stk_fit fit = stk_fit_picture(form->resize, width, frame->height, rotation, form->width, form->height);
-    struct stk_scaling scaling = {fit.scaled_width, fit.scaled_height, fit.keep};
+    struct stk_scaling scaling = {fit->scaled_width, fit->scaled_height, fit->keep};
     struct stk_scaled scaled;
     STK_TRY(stk_scaler_run(pass->decoder->scaler, pass->av, pass->picture, &scaling, rotation ? NULL : direct, &scaled,
                            err));
     *out = (struct stk_planes){{scaled.planes[0], scaled.planes[1], scaled.planes[2]}, scaled.stride};
     if (rotation == 0) return STOKER_OK;
-    return turn(pass->decoder, &scaled, fit.keep.width, fit.keep.height, rotation, out, err);
+    return turn(pass->decoder, &scaled, fit->keep.width, fit->keep.height, rotation, out, err);
+}
+
+stoker_status stk_pass_render(struct stk_pass *pass, const struct stk_form *form, const struct stk_av_frame *frame,
+                              uint8_t *const direct[3], struct stk_planes *out, stoker_error *err)
+{
+    struct stk_fit fit = stk_fit_picture(form->resize, square_width(pass, frame), frame->height,
+                                         stk_pass_rotation(pass), form->width, form->height);
+    return stk_pass_render_fit(pass, &fit, direct, out, err);
 }

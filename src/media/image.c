@@ -13,6 +13,7 @@
 #include "media/filter.h"
 #include "media/image_codec.h"
 #include "media/image_head.h"
+#include "media/look.h"
 
 /* Scratch memory above this is given back after the image that needed it. */
 #define KEEP_BYTES ((size_t)64 << 20)
@@ -22,6 +23,7 @@
 struct stk_image_decoder {
     struct stk_pixel_room file, pixels, planes;
     struct stk_filter_room filter;
+    struct stk_look_room look;
     struct stk_codecs codecs;
 };
 
@@ -32,7 +34,7 @@ static stoker_status check_choices(const stoker_image_spec *spec, stoker_error *
 {
     if ((unsigned)spec->layout > STOKER_IMAGE_HWC)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "layout %d is none of CHW, HWC", (int)spec->layout);
-    if ((unsigned)spec->resize > STOKER_IMAGE_KEEP)
+    if ((unsigned)spec->resize > STOKER_IMAGE_PAD)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "resize mode %d is not known", (int)spec->resize);
     if ((unsigned)spec->filter > STOKER_IMAGE_BICUBIC)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "filter %d is none of bilinear, bicubic", (int)spec->filter);
@@ -74,10 +76,19 @@ stoker_status stk_image_form_init(struct stk_image_form *form, const stoker_imag
                         sizeof *spec);
     STK_TRY(check_choices(spec, err));
     bool keep = spec->resize == STOKER_IMAGE_KEEP;
+    stoker_augment augment;
+    STK_TRY(stk_augment_init(&augment, &spec->augment, err));
+    if (augment.crop == STOKER_CROP_RANDOM && spec->resize == STOKER_IMAGE_PAD)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                        "a padded picture fits whole: it cannot be cropped at random");
+    form->looks = spec->resize == STOKER_IMAGE_PAD || stk_augment_is_random(&augment);
+    if (keep && form->looks)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the size of the file is kept, but something is random");
     if (keep && (spec->width || spec->height))
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "size is %ux%u, but the size of the file is kept",
                         spec->width, spec->height);
     form->spec = *spec;
+    form->spec.augment = augment;
     if (!spec->pixels_max) form->spec.pixels_max = STK_IMAGE_PIXELS_MAX;
     return fill_values(&form->values, spec, keep ? 1 : spec->width, keep ? 1 : spec->height, err);
 }
@@ -130,6 +141,7 @@ static void drop_large(struct stk_image_decoder *decoder)
     if (decoder->file.size > KEEP_BYTES) room_fini(&decoder->file);
     if (decoder->pixels.size > KEEP_BYTES) room_fini(&decoder->pixels);
     if (decoder->planes.size > KEEP_BYTES) room_fini(&decoder->planes);
+    if (decoder->look.planes_size > KEEP_BYTES) stk_look_room_fini(&decoder->look);
     if (decoder->filter.sizes[0] > KEEP_BYTES || decoder->filter.sizes[1] > KEEP_BYTES)
         stk_filter_room_fini(&decoder->filter);
 }
@@ -141,6 +153,7 @@ void stk_image_decoder_destroy(struct stk_image_decoder *decoder)
     room_fini(&decoder->pixels);
     room_fini(&decoder->planes);
     stk_filter_room_fini(&decoder->filter);
+    stk_look_room_fini(&decoder->look);
     stk_jpeg_close(decoder->codecs.jpeg);
     free(decoder);
 }
@@ -170,7 +183,18 @@ struct work {
     struct stk_form values; /* the sample's size, type and layout */
     struct stk_filter_spec filter;
     uint32_t reduce;
+    uint64_t draw;
+    struct stk_look look; /* if the form has one */
 };
+
+static stoker_resize_mode resize_of(const stoker_image_spec *spec)
+{
+    switch (spec->resize) {
+    case STOKER_IMAGE_STRETCH: return STOKER_RESIZE_EXACT;
+    case STOKER_IMAGE_PAD: return STOKER_RESIZE_PAD;
+    default: return STOKER_RESIZE_SHORT_SIDE_CROP;
+    }
+}
 
 static stoker_status check_head(struct work *work, size_t size, stoker_error *err)
 {
@@ -214,12 +238,18 @@ static stoker_status plan(struct work *work, stoker_error *err)
             (wide > STK_IMAGE_SCALED_MAX || high > STK_IMAGE_SCALED_MAX))
             return stk_fail(err, STOKER_ERR_CORRUPT, "a picture of %ux%u cannot be scaled to a short side of %ux%u",
                             work->seen_width, work->seen_height, spec->width, spec->height);
-        fit =
-            stk_fit_picture(spec->resize == STOKER_IMAGE_STRETCH ? STOKER_RESIZE_EXACT : STOKER_RESIZE_SHORT_SIDE_CROP,
-                            work->seen_width, work->seen_height, 0, spec->width, spec->height);
+        if (work->form->looks) {
+            work->look = stk_look_plan(resize_of(spec), &spec->augment, work->draw,
+                                       (struct stk_extent){work->seen_width, work->seen_height},
+                                       (struct stk_extent){spec->width, spec->height});
+            fit = stk_look_fit(&work->look, 0);
+        } else {
+            fit = stk_fit_picture(resize_of(spec), work->seen_width, work->seen_height, 0, spec->width, spec->height);
+        }
     }
     work->reduce = 1;
-    if (spec->mode == STOKER_IMAGE_FAST && head->format == STOKER_IMAGE_JPEG)
+    bool whole = !work->form->looks || spec->augment.crop != STOKER_CROP_RESIZED;
+    if (whole && spec->mode == STOKER_IMAGE_FAST && head->format == STOKER_IMAGE_JPEG)
         while (work->reduce < REDUCE_MAX && still_larger(work->seen_width, fit.scaled_width, work->reduce * 2) &&
                still_larger(work->seen_height, fit.scaled_height, work->reduce * 2))
             work->reduce *= 2;
@@ -299,6 +329,28 @@ static stoker_status store(struct stk_image_decoder *decoder, const struct work 
     return STOKER_OK;
 }
 
+/* A decoded picture that is more than scaled and cut in the middle. */
+static stoker_status run_look(struct stk_image_decoder *decoder, struct work *work, const struct stk_pixels *pixels,
+                              uint8_t *dst, stoker_error *err)
+{
+    const struct stk_look *look = &work->look;
+    struct stk_filtered scaled = {NULL, 0};
+    struct stk_planes planes;
+    const uint8_t *from = pixels->data;
+    if (work->form->spec.augment.crop == STOKER_CROP_RESIZED) {
+        const struct stk_rectangle part =
+            stk_look_stored(look, (struct stk_extent){work->seen_width, work->seen_height}, work->orientation);
+        from += part.y * pixels->stride + (size_t)part.x * 3;
+        work->filter.from_width = part.width, work->filter.from_height = part.height;
+        work->filter.extent_width = part.width, work->filter.extent_height = part.height;
+    }
+    if (look->keep.width) STK_TRY(stk_filter_run(&work->filter, from, pixels->stride, &decoder->filter, &scaled, err));
+    if (stk_look_is_plain(look)) return store(decoder, work, &scaled, dst, err);
+    STK_TRY(stk_look_finish(look, NULL, &scaled, &decoder->look, &planes, err));
+    stk_form_store(&work->values, &planes, dst, 0);
+    return STOKER_OK;
+}
+
 static stoker_status run(struct stk_image_decoder *decoder, const stoker_image_bytes *bytes, struct work *work,
                          uint8_t *dst, bool *out_partial, stoker_error *err)
 {
@@ -318,16 +370,17 @@ static stoker_status run(struct stk_image_decoder *decoder, const stoker_image_b
     work->filter.from_width = pixels.width, work->filter.from_height = pixels.height;
     work->filter.extent_width = (double)work->head.width / work->reduce;
     work->filter.extent_height = (double)work->head.height / work->reduce;
-    STK_TRY(stk_filter_run(&work->filter, pixels.data, pixels.stride, &decoder->filter, &scaled, err));
     *out_partial = partial;
+    if (work->form->looks) return run_look(decoder, work, &pixels, dst, err);
+    STK_TRY(stk_filter_run(&work->filter, pixels.data, pixels.stride, &decoder->filter, &scaled, err));
     return store(decoder, work, &scaled, dst, err);
 }
 
 stoker_status stk_image_decoder_run(struct stk_image_decoder *decoder, const stoker_image_bytes *bytes,
-                                    const struct stk_image_form *form, void *dst, size_t dst_size,
+                                    const struct stk_image_form *form, uint64_t draw, void *dst, size_t dst_size,
                                     stoker_image_result *out_result, stoker_error *err)
 {
-    struct work work = {.form = form};
+    struct work work = {.form = form, .draw = draw};
     bool partial = false;
     STK_TRY(stk_image_head_read(bytes->data, bytes->size, &work.head, err));
     STK_TRY(check_head(&work, bytes->size, err));
@@ -360,12 +413,12 @@ static stoker_status read_whole(struct stk_pixel_room *room, const struct stk_fi
 }
 
 stoker_status stk_image_decoder_file(struct stk_image_decoder *decoder, const struct stk_file *file,
-                                     const struct stk_image_form *form, void *dst, size_t dst_size,
+                                     const struct stk_image_form *form, uint64_t draw, void *dst, size_t dst_size,
                                      stoker_image_result *out_result, stoker_error *err)
 {
     stoker_image_bytes bytes = {NULL, 0};
     STK_TRY(read_whole(&decoder->file, file, &bytes, err));
-    return stk_image_decoder_run(decoder, &bytes, form, dst, dst_size, out_result, err);
+    return stk_image_decoder_run(decoder, &bytes, form, draw, dst, dst_size, out_result, err);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- public
@@ -433,7 +486,7 @@ stoker_status stoker_image_decode(const stoker_image_bytes *bytes, const stoker_
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "bytes and dst must be given");
     STK_TRY(stk_image_form_init(&form, spec, err));
     STK_TRY(stk_image_decoder_create(&decoder, err));
-    stoker_status status = stk_image_decoder_run(decoder, bytes, &form, dst, dst_size, out_result, err);
+    stoker_status status = stk_image_decoder_run(decoder, bytes, &form, 0, dst, dst_size, out_result, err);
     stk_image_decoder_destroy(decoder);
     return status;
 }
@@ -448,7 +501,7 @@ stoker_status stoker_image_read(const char *path, const stoker_image_spec *spec,
     STK_TRY(stk_image_form_init(&form, spec, err));
     STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = stk_image_decoder_create(&decoder, err);
-    if (status == STOKER_OK) status = stk_image_decoder_file(decoder, &file, &form, dst, dst_size, out_result, err);
+    if (status == STOKER_OK) status = stk_image_decoder_file(decoder, &file, &form, 0, dst, dst_size, out_result, err);
     stk_image_decoder_destroy(decoder);
     stk_file_close(&file);
     if (status < 0) stk_error_context(err, "%s", path);

@@ -20,6 +20,7 @@
 
 struct stk_image_form {
     stoker_image_spec spec; /* checked, defaults filled in */
+    bool looks;             /* pictures are more than scaled and cut in the middle: look.h */
     struct stk_form values; /* of width x height; with STOKER_IMAGE_KEEP of one pixel */
 };
 
@@ -32,13 +33,13 @@ struct stk_image_decoder;
 stoker_status stk_image_decoder_create(struct stk_image_decoder **out_decoder, stoker_error *err);
 void stk_image_decoder_destroy(struct stk_image_decoder *decoder); /* NULL allowed */
 
-/* Makes one sample of exactly `dst_size` bytes. `out_result` may be NULL. */
+/* Makes one sample of exactly `dst_size` bytes. `draw` decides what is random in the form. `out_result` may be NULL. */
 stoker_status stk_image_decoder_run(struct stk_image_decoder *decoder, const stoker_image_bytes *bytes,
-                                    const struct stk_image_form *form, void *dst, size_t dst_size,
+                                    const struct stk_image_form *form, uint64_t draw, void *dst, size_t dst_size,
                                     stoker_image_result *out_result, stoker_error *err);
 /* The same for a file. */
 stoker_status stk_image_decoder_file(struct stk_image_decoder *decoder, const struct stk_file *file,
-                                     const struct stk_image_form *form, void *dst, size_t dst_size,
+                                     const struct stk_image_form *form, uint64_t draw, void *dst, size_t dst_size,
                                      stoker_image_result *out_result, stoker_error *err);
 
 /* Whether this build decodes a format. */

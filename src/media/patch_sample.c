@@ -248,7 +248,7 @@ static stoker_status make_picture(struct work *work, const struct stk_file *file
             return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a picture of %ux%u", plan->width, plan->height);
         maker->picture.size = size + STK_FILTER_SLACK;
     }
-    STK_TRY(stk_image_decoder_file(maker->images, file, &form, maker->picture.data, size, NULL, err));
+    STK_TRY(stk_image_decoder_file(maker->images, file, &form, 0, maker->picture.data, size, NULL, err));
     return take_frame(work, 0, maker->picture.data, plan->width, plan->height, err);
 }
 

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "media/augment.h"
 #include "media/transform_internal.h"
 
 /* Samples above this are written past the caches: half of them would be thrown out again before anyone reads them. */
@@ -66,7 +67,7 @@ static stoker_status check_choices(const stoker_video_spec *spec, stoker_error *
                         (int)spec->dtype);
     if ((unsigned)spec->layout > STOKER_LAYOUT_THWC)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "layout %d is none of TCHW, CTHW, THWC", (int)spec->layout);
-    if ((unsigned)spec->resize > STOKER_RESIZE_EXACT)
+    if ((unsigned)spec->resize > STOKER_RESIZE_PAD)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "resize mode %d is not known", (int)spec->resize);
     if ((unsigned)spec->short_clip > STOKER_SHORT_ERROR)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "short-clip rule %d is not known", (int)spec->short_clip);
@@ -90,6 +91,24 @@ static stoker_status check_picture(const stoker_picture_options *picture, stoker
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
                         "background is %u,%u,%u,%u, expected three numbers and a zero, and only to composite on", b[0],
                         b[1], b[2], b[3]);
+    return STOKER_OK;
+}
+
+static stoker_status init_look(struct stk_form *form, const stoker_video_spec *spec, stoker_error *err)
+{
+    if ((unsigned)spec->mode > STOKER_VIDEO_EXACT)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "mode %d is none of fast, exact", (int)spec->mode);
+    if ((unsigned)spec->filter > STOKER_VIDEO_BICUBIC)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "filter %d is none of bilinear, bicubic", (int)spec->filter);
+    if (spec->filter == STOKER_VIDEO_BICUBIC && spec->mode != STOKER_VIDEO_EXACT)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a bicubic filter needs the exact mode");
+    STK_TRY(stk_augment_init(&form->augment, &spec->augment, err));
+    if (spec->resize == STOKER_RESIZE_PAD && spec->augment.crop == STOKER_CROP_RANDOM)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                        "a padded picture fits whole: it cannot be cropped at random");
+    form->mode = spec->mode, form->filter = spec->filter;
+    form->looks =
+        spec->mode == STOKER_VIDEO_EXACT || spec->resize == STOKER_RESIZE_PAD || stk_augment_is_random(&spec->augment);
     return STOKER_OK;
 }
 
@@ -133,6 +152,7 @@ stoker_status stk_form_init(struct stk_form *form, const stoker_video_spec *spec
     form->frames = spec->frames, form->width = spec->width, form->height = spec->height;
     STK_TRY(stk_sampling_init(&form->sampling, spec, err));
     STK_TRY(check_picture(&spec->picture, err));
+    STK_TRY(init_look(form, spec, err));
     if (spec->count_frames > 1)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "count_frames is %u, expected 0 or 1", spec->count_frames);
     form->picture = spec->picture;

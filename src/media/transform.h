@@ -28,6 +28,10 @@ struct stk_form {
     struct stk_sampling sampling;
     stoker_picture_options picture;
     bool counts; /* samples say how many of their frames are no repeats */
+    stoker_video_mode mode;
+    stoker_video_filter filter;
+    stoker_augment augment;
+    bool looks; /* pictures are more than scaled and cut in the middle: look.h */
     size_t value_bytes, sample_bytes;
     float scale[3], offset[3];
     uint16_t table[3][256]; /* float16 and bfloat16: the result for each input value */

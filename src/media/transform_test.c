@@ -40,7 +40,11 @@ static void test_form_refuses_what_it_cannot_mean(void **state)
     REFUSES(spec.dtype = STOKER_DTYPE_INT64);
     REFUSES(spec.dtype = (stoker_dtype)77);
     REFUSES(spec.layout = (stoker_video_layout)3);
-    REFUSES(spec.resize = (stoker_resize_mode)2);
+    REFUSES(spec.resize = (stoker_resize_mode)3);
+    REFUSES((spec.resize = STOKER_RESIZE_PAD, spec.augment.crop = STOKER_CROP_RANDOM));
+    REFUSES(spec.mode = (stoker_video_mode)2);
+    REFUSES(spec.filter = STOKER_VIDEO_BICUBIC);
+    REFUSES(spec.augment.flip = 2);
     REFUSES(spec.short_clip = (stoker_short_clip)2);
     REFUSES(spec.damaged_max = NAN);
     REFUSES(spec.damaged_max = 1.5);

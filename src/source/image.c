@@ -19,13 +19,14 @@
 #include "sys/thread.h"
 
 #define MAGIC 0x494b5453u /* "STKI" in a dump */
-#define VERSION 1u
+#define VERSION 2u
 /* Decoders that rest between samples; more threads than that make and drop theirs. */
 #define RESTING_MAX 16u
 /* Above plain data structures, below nothing: no other lock is taken while it is held. */
 #define RANK 50u
 
-static const struct stk_files_kind image_files = {MAGIC, VERSION, STK_FILES_FORM_BYTES};
+enum { AUGMENT_AT = 72, FORM_BYTES = AUGMENT_AT + STK_BLOB_AUGMENT_BYTES };
+static const struct stk_files_kind image_files = {MAGIC, VERSION, FORM_BYTES};
 
 struct image_source {
     struct stoker_source base;
@@ -58,7 +59,8 @@ static void put_form(uint8_t *at, const stoker_image_spec *spec)
                                     (uint32_t)spec->background[2] << 16 | (uint32_t)spec->ignore_orientation << 24,
                                 (uint32_t)spec->partial,
                                 spec->pixels_max};
-    memset(at, 0, STK_FILES_FORM_BYTES); /* the last 4 stay zero */
+    memset(at, 0, FORM_BYTES); /* 68 to 71 stay zero */
+    stk_blob_put_augment(at + AUGMENT_AT, &spec->augment);
     for (int i = 0; i < 11; i++) stk_blob_put32(at + 4 * i, words[i]);
     for (int c = 0; c < 3; c++) {
         uint32_t mean, std;
@@ -84,6 +86,7 @@ static void get_form(const uint8_t *at, stoker_image_spec *spec)
     spec->ignore_orientation = at[35];
     spec->partial = (stoker_image_partial)stk_blob_get32(at + 36);
     spec->pixels_max = stk_blob_get32(at + 40);
+    stk_blob_get_augment(at + AUGMENT_AT, &spec->augment);
     for (int c = 0; c < 3; c++) {
         uint32_t mean = stk_blob_get32(at + 44 + 4 * c), std = stk_blob_get32(at + 56 + 4 * c);
         memcpy(&spec->mean[c], &mean, sizeof mean);
@@ -122,7 +125,7 @@ stoker_status stoker_source_create_images(const stoker_path_list *list, const st
                                           stoker_source **out_source, stoker_error *err)
 {
     struct stk_image_form form;
-    uint8_t bytes[STK_FILES_FORM_BYTES];
+    uint8_t bytes[FORM_BYTES];
     int fd = -1;
     if (!list || !out_source || (list->count && !list->paths))
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "list and out_source must be given");
@@ -176,21 +179,21 @@ static void release_decoder(struct image_source *images, struct stk_image_decode
 }
 
 /* `out_partial` (NULL allowed) says whether the file is damaged. */
-static stoker_status decode_image(struct image_source *images, uint64_t id, void *dst, uint8_t *out_partial,
-                                  struct stk_made *out_made, stoker_error *err)
+static stoker_status decode_image(struct image_source *images, const stoker_sample *which, void *dst,
+                                  uint8_t *out_partial, struct stk_made *out_made, stoker_error *err)
 {
     struct stk_file file;
     stoker_image_result result = {0};
     stoker_descriptor described;
     const stoker_descriptor *sample = &described;
-    STK_TRY(describe_image(&images->base, id, &described, err));
+    STK_TRY(describe_image(&images->base, which->id, &described, err));
     struct stk_image_decoder *decoder = NULL;
     STK_TRY(stk_file_open(sample->path, &file, err));
     stoker_status status = stk_files_check_facts(sample, &file, err);
     if (status == STOKER_OK) status = acquire_decoder(images, &decoder, err);
     if (status == STOKER_OK) {
-        status =
-            stk_image_decoder_file(decoder, &file, &images->form, dst, images->form.values.sample_bytes, &result, err);
+        status = stk_image_decoder_file(decoder, &file, &images->form, which->draw, dst,
+                                        images->form.values.sample_bytes, &result, err);
         release_decoder(images, decoder);
     }
     stk_file_close(&file);
@@ -212,13 +215,13 @@ static struct image_source *writable(const struct stoker_source *source)
 static stoker_status materialise_image(const struct stoker_source *source, const stoker_sample *sample, void *dst,
                                        struct stk_made *out_made, stoker_error *err)
 {
-    return decode_image(writable(source), sample->id, dst, NULL, out_made, err);
+    return decode_image(writable(source), sample, dst, NULL, out_made, err);
 }
 
 static stoker_status materialise_marked(const struct stoker_source *source, const stoker_sample *sample,
                                         void *const *dst, struct stk_made *out_made, stoker_error *err)
 {
-    return decode_image(writable(source), sample->id, dst[0], dst[1], out_made, err);
+    return decode_image(writable(source), sample, dst[0], dst[1], out_made, err);
 }
 
 static void marked_leaves(const struct stoker_source *source, struct stk_sample_leaves *out)

@@ -19,8 +19,8 @@
 #include "sys/thread.h"
 
 #define MAGIC 0x564b5453u /* "STKV" in a dump */
-#define VERSION 2u
-enum { FORM_BYTES = 144 };
+#define VERSION 3u
+enum { MODE_AT = 132, AUGMENT_AT = 144, FORM_BYTES = AUGMENT_AT + STK_BLOB_AUGMENT_BYTES };
 static const struct stk_files_kind video_files = {MAGIC, VERSION, FORM_BYTES};
 
 /* Decoders that rest between samples; more threads than that make and drop theirs. */
@@ -78,7 +78,7 @@ static void put_form(uint8_t *at, const stoker_video_spec *spec)
         stk_blob_put32(at + 28 + 4 * c, float_bits(spec->mean[c]));
         stk_blob_put32(at + 40 + 4 * c, float_bits(spec->std[c]));
     }
-    stk_blob_put64(at + 56, damaged_bits); /* 52 to 55, 64 to 71 and the last 12 are zero */
+    stk_blob_put64(at + 56, damaged_bits); /* 52 to 55, 64 to 71 and 140 to 143 are zero */
     uint64_t fps_bits;
     memcpy(&fps_bits, &spec->fps, sizeof fps_bits);
     stk_blob_put64(at + 72, fps_bits);
@@ -97,6 +97,9 @@ static void put_form(uint8_t *at, const stoker_video_spec *spec)
                                (uint32_t)picture->alpha};
     for (int i = 0; i < 12; i++) stk_blob_put32(at + 80 + 4 * i, more[i]);
     memcpy(at + 128, picture->background, sizeof picture->background);
+    stk_blob_put32(at + MODE_AT, (uint32_t)spec->mode);
+    stk_blob_put32(at + MODE_AT + 4, (uint32_t)spec->filter);
+    stk_blob_put_augment(at + AUGMENT_AT, &spec->augment);
 }
 
 static void get_form(const uint8_t *at, stoker_video_spec *spec)
@@ -126,6 +129,9 @@ static void get_form(const uint8_t *at, stoker_video_spec *spec)
     spec->picture.ignore_rotation = stk_blob_get32(at + 120);
     spec->picture.alpha = (stoker_alpha)stk_blob_get32(at + 124);
     memcpy(spec->picture.background, at + 128, sizeof spec->picture.background);
+    spec->mode = (stoker_video_mode)stk_blob_get32(at + MODE_AT);
+    spec->filter = (stoker_video_filter)stk_blob_get32(at + MODE_AT + 4);
+    stk_blob_get_augment(at + AUGMENT_AT, &spec->augment);
 }
 
 static stoker_status check_blob(const uint8_t *blob, size_t size, struct stk_files *files, struct stk_form *form,

@@ -11,20 +11,36 @@ import sys
 
 
 def blob(magic, body, version=None, size=None):
-    version = version or (2 if magic == MEDIA else 1)
+    version = version or VERSIONS.get(magic, 1)
     return struct.pack("<IIQ", magic, version, 16 + len(body) if size is None else size) + body
 
 
-def images(paths, width=16, height=8, dtype=1, resize=0, partial=0, background=(0, 0, 0), alpha=0):
+def augment(crop=0, pad=0, colour=(0, 0, 0), scale=(0, 0), ratio=(0, 0), flip=0, jitter=(0, 0, 0, 0)):
+    return struct.pack("<II3Bx9f", crop, pad, *colour, *scale, *ratio, flip, *jitter)
+
+
+def patches(paths, media=0, rule=(14, 2, 2, 0, 0, 3136, 50176, 0, 0), frames=(0, 4, 0.0, 0, 0, 0), std=(0, 0, 0), facts=None,
+            rows=100000, count=None, listed=None):
+    form = struct.pack("<I5I4Q", media, *rule) + struct.pack("<2Id3I", *frames) + struct.pack("<2I", 0, 4)
+    form += struct.pack("<6f", 0, 0, 0, *std) + struct.pack("<Id4I", 0, 0.0, 0, 0, 0, 0)
+    facts = [(640, 360, 300, 10.0)] * len(paths) if facts is None else facts
+    table = b"".join(struct.pack("<2IQd", *fact) for fact in facts)
+    listed = blob(PATCHES, bytes(72) + files(paths)) if listed is None else listed
+    return form.ljust(240, b"\0") + struct.pack("<2Q", rows, len(facts) if count is None else count) + table + listed
+
+
+def images(paths, width=16, height=8, dtype=1, resize=0, partial=0, background=(0, 0, 0), alpha=0, change=None):
     form = struct.pack("<8I", width, height, dtype, 0, resize, 1, 0, alpha) + bytes(background) + b"\0"
-    return form + struct.pack("<2I6fI", partial, 0, 0, 0, 0, 0, 0, 0, 0) + files(paths)
+    form += struct.pack("<2I6fI", partial, 0, 0, 0, 0, 0, 0, 0, 0) + (augment() if change is None else change)
+    return form + files(paths)
 
 
 def media(paths, frames=4, width=16, height=8, dtype=1, layout=0, mean=(0, 0, 0), std=(0, 0, 0), damaged=0.0, fps=0.0,
-          more=(0,) * 12, background=(0, 0, 0), **table):
-    form = struct.pack("<7I", frames, width, height, dtype, layout, 0, 0) + struct.pack("<6f", *mean, *std)
+          more=(0,) * 12, background=(0, 0, 0), resize=0, mode=(0, 0), change=None, **table):
+    form = struct.pack("<7I", frames, width, height, dtype, layout, resize, 0) + struct.pack("<6f", *mean, *std)
     form += struct.pack("<IdQ", 0, damaged, 0)
-    return form + struct.pack("<d12I", fps, *more) + bytes(background) + bytes(13) + files(paths, **table)
+    form += struct.pack("<d12I", fps, *more) + bytes(background) + b"\0" + struct.pack("<3I", *mode, 0)
+    return form + (augment() if change is None else change) + files(paths, **table)
 
 
 def files(paths, count=None, offsets=None, text=None):
@@ -41,7 +57,8 @@ def process(arguments, environment, cwd=b"", samples=7, counts=None):
     return struct.pack("<QII", samples, *(counts or (len(arguments), len(environment)))) + texts
 
 
-MEDIA, IMAGES, PROCESS = 0x564B5453, 0x494B5453, 0x504B5453
+MEDIA, IMAGES, PROCESS, PATCHES = 0x564B5453, 0x494B5453, 0x504B5453, 0x504C5453
+VERSIONS = {MEDIA: 3, IMAGES: 2}
 PATHS = [b"/a.mp4", b"/data/b.webm", b"/c \xc3\xa9.mkv"]
 INPUTS = {
     "valid_media_three": blob(MEDIA, media(PATHS)),
@@ -74,7 +91,29 @@ INPUTS = {
     "bad_images_kept": blob(IMAGES, images(PATHS, width=0, height=0, resize=2)),
     "bad_images_background": blob(IMAGES, images(PATHS, background=(1, 2, 3))),
     "bad_images_size": blob(IMAGES, images(PATHS, width=0)),
-    "bad_images_version": blob(IMAGES, images(PATHS), version=2),
+    "valid_images_random": blob(IMAGES, images(PATHS, change=augment(2, 0, (0, 0, 0), (.2, .9), (.5, 2), .5, (.4, .3, .2, .1)))),
+    "valid_media_exact": blob(MEDIA, media(PATHS, resize=2, mode=(1, 1), change=augment(colour=(9, 8, 7), flip=.5))),
+    "bad_media_filter": blob(MEDIA, media(PATHS, mode=(0, 1))),
+    "bad_media_crop": blob(MEDIA, media(PATHS, change=augment(3))),
+    "bad_media_hue": blob(MEDIA, media(PATHS, change=augment(jitter=(0, 0, 0, .75)))),
+    "bad_images_scale": blob(IMAGES, images(PATHS, change=augment(2, scale=(.5, .25)))),
+    "bad_images_flip": blob(IMAGES, images(PATHS, change=augment(flip=float("nan")))),
+    "valid_patches": blob(PATCHES, patches(PATHS)),
+    "valid_patches_none": blob(PATCHES, patches([])),
+    "valid_patches_rate": blob(PATCHES, patches(PATHS, rule=(16, 2, 2, 1, 6, 4096, 25165824, 0, 786432),
+                                                frames=(1, 0, 2.0, 4, 768, 2), std=(.5, .5, .5))),
+    "valid_patches_of_images": blob(PATCHES, patches(PATHS, 1, frames=(0, 0, 0.0, 0, 0, 0), facts=[(64, 48, 1, 0.0)] * 3)),
+    "valid_patches_of_nothing": blob(PATCHES, patches(PATHS, facts=[(0, 0, 0, 0.0), (7, 65536, 2**64 - 1, float("nan")),
+                                                                    (2**32 - 1, 2**32 - 1, 2**64 - 1, 1e308)])),
+    "valid_patches_too_few_rows": blob(PATCHES, patches(PATHS, rows=1)),
+    "bad_patches_rule": blob(PATCHES, patches(PATHS, rule=(0, 2, 2, 0, 0, 3136, 50176, 0, 0))),
+    "bad_patches_frames": blob(PATCHES, patches(PATHS, frames=(0, 0, float("nan"), 0, 0, 0))),
+    "bad_patches_rows": blob(PATCHES, patches(PATHS, rows=2**64 - 1)),
+    "bad_patches_count": blob(PATCHES, patches(PATHS, count=4)),
+    "bad_patches_count_wraps": blob(PATCHES, patches(PATHS, count=(1 << 64) // 24 + 1)),
+    "bad_patches_other_list": blob(PATCHES, patches(PATHS, listed=blob(PATCHES, bytes(72) + files(PATHS[:2])))),
+    "bad_patches_no_list": blob(PATCHES, patches(PATHS, listed=b"")),
+    "bad_images_version": blob(IMAGES, images(PATHS), version=1),
     "valid_process": blob(PROCESS, process([b"/usr/bin/python3", b"-m", b"x", b""], [b"A=1", b"B="], b"/tmp")),
     "valid_process_least": blob(PROCESS, process([b"a"], [])),
     "bad_process_no_argument": blob(PROCESS, process([], [b"A=1"])),
