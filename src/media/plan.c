@@ -19,11 +19,14 @@ size_t stk_plan_shown(struct stk_packet *packets, size_t count, struct stk_shown
      */
     bool by_time = true;
     uint32_t key = UINT32_MAX;
+    int64_t latest = STK_TIME_NONE; /* of a key packet; below all times */
     for (size_t i = 0; i < count; i++) {
         if (packets[i].flags & STK_PACKET_KEY) key = (uint32_t)i;
         packets[i].key = key;
         shown[i] = (struct stk_shown){packets[i].pts, (uint32_t)i};
         if (packets[i].pts == STK_TIME_NONE) by_time = false;
+        if ((packets[i].flags & STK_PACKET_KEY) && packets[i].pts < latest) by_time = false;
+        if (packets[i].flags & STK_PACKET_KEY) latest = packets[i].pts;
     }
     qsort(shown, count, sizeof *shown, by_pts);
     for (size_t i = 1; i < count && by_time; i++) by_time = shown[i - 1].pts != shown[i].pts;

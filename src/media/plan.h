@@ -46,7 +46,8 @@ struct stk_packet_table {
 };
 
 /* Fills `shown` (room for `count`) and the packets' `key`; returns how many are shown. *out_by_time: all times known,
- * each used once. */
+ * each used once, those of key packets ascending: where a clock starts anew (joined streams), the order of times is not
+ * that of presentation. Decode times would not do: some containers guess them, and step back. */
 size_t stk_plan_shown(struct stk_packet *packets, size_t count, struct stk_shown *shown, bool *out_by_time);
 
 /* Frames that a decoder must hold back until the first can be presented: the largest number of packets before one in

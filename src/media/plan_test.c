@@ -34,6 +34,20 @@ static void test_plan_shown_sorts_hides_and_judges_times(void **state)
     assert_int_equal(f.table.shown_count, 0);
 }
 
+static void test_a_clock_that_starts_anew_is_no_order(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const int64_t joined[] = {50, 51, 10, 11}; /* each once, but in another order than they are shown */
+    const uint32_t flags[] = {K, 0, K, 0};
+    fill(&f, 4, joined, flags);
+    assert_false(f.table.by_time);
+    const int64_t open_group[] = {0, 6, 4, 5};
+    const uint32_t open_flags[] = {K, K, 0, 0};
+    fill(&f, 4, open_group, open_flags);
+    assert_true(f.table.by_time);
+}
+
 static void test_plan_delay_counts_held_frames(void **state)
 {
     (void)state;
@@ -51,6 +65,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_shown_sorts_hides_and_judges_times),
+        cmocka_unit_test(test_a_clock_that_starts_anew_is_no_order),
         cmocka_unit_test(test_plan_delay_counts_held_frames),
     };
     return stk_run_tests(tests);

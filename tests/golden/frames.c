@@ -47,6 +47,14 @@ stoker_status frames_decode(const char *path, const uint64_t *indices, size_t co
     return stoker_frames_read(path, &list, on_frame, out, err);
 }
 
+stoker_status frames_decode_at(const char *path, const double *seconds, size_t count, struct frames *out,
+                               stoker_error *err)
+{
+    const stoker_frame_list list = {.seconds = seconds, .count = count};
+    memset(out, 0, sizeof *out);
+    return stoker_frames_read(path, &list, on_frame, out, err);
+}
+
 void frames_drop(struct frames *frames)
 {
     free(frames->hashes);

@@ -20,6 +20,9 @@ struct frames {
 /* Decodes `indices` (NULL: all) at the size of the file. The caller frees with frames_drop(). */
 stoker_status frames_decode(const char *path, const uint64_t *indices, size_t count, struct frames *out,
                             stoker_error *err);
+/* The same at times in seconds. */
+stoker_status frames_decode_at(const char *path, const double *seconds, size_t count, struct frames *out,
+                               stoker_error *err);
 void frames_drop(struct frames *frames);
 
 /* Asserts that frames asked for one by one, `rounds` of them in a seeded order, and all of them as one shuffled list,
