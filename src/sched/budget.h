@@ -5,8 +5,9 @@
  * then goes below zero and is paid back by later steps. So over n steps no more than n + STK_BUDGET_STEPS steps' worth
  * and one transfer cross.
  *
- * Bytes also have a price in nanoseconds, which rises as the bucket empties: what is left goes to the transfers that
- * gain most.
+ * What a byte takes off the own hosts differs: a long sample that becomes a small tensor is worth moving first. As the
+ * bucket empties, only tasks whose work for each byte is above a share of the mean may pass, twice the mean at last; so
+ * the level of the bucket settles where the best of them use the budget up.
  *
  * Pure: integers only.
  */
@@ -21,14 +22,15 @@
 struct stk_budget {
     uint64_t step_bytes; /* 0: no limit */
     int64_t left_bytes;
+    uint64_t mean_worth; /* work for a KiB, of the tasks that would go */
 };
 
-/* Starts with one step's worth. */
+/* Starts half full. */
 void stk_budget_init(struct stk_budget *budget, uint64_t step_bytes);
 void stk_budget_step(struct stk_budget *budget);
-bool stk_budget_affords(const struct stk_budget *budget, uint64_t bytes);
+/* A task of so much work and so many bytes would be better off elsewhere. */
+void stk_budget_note(struct stk_budget *budget, uint64_t bytes, uint64_t work_ns);
+bool stk_budget_affords(const struct stk_budget *budget, uint64_t bytes, uint64_t work_ns);
 void stk_budget_take(struct stk_budget *budget, uint64_t bytes);
-/* 0 with a full bucket, up to half of the time in which the budget grows by `bytes` with an empty one. */
-uint64_t stk_budget_price_ns(const struct stk_budget *budget, uint64_t bytes, uint64_t step_ns);
 
 #endif

@@ -9,10 +9,9 @@ static void test_no_limit_affords_everything_for_nothing(void **state)
     struct stk_budget budget;
     stk_budget_init(&budget, 0);
     for (int i = 0; i < 3; i++) {
-        assert_true(stk_budget_affords(&budget, UINT64_MAX));
+        assert_true(stk_budget_affords(&budget, UINT64_MAX, 0));
         stk_budget_take(&budget, UINT64_MAX);
     }
-    assert_int_equal(stk_budget_price_ns(&budget, 1000, 1000), 0);
 }
 
 static void test_each_step_adds_up_to_four(void **state)
@@ -20,14 +19,14 @@ static void test_each_step_adds_up_to_four(void **state)
     (void)state;
     struct stk_budget budget;
     stk_budget_init(&budget, 100);
-    assert_true(stk_budget_affords(&budget, 100));
-    assert_false(stk_budget_affords(&budget, 101));
+    assert_true(stk_budget_affords(&budget, 200, 0));
+    assert_false(stk_budget_affords(&budget, 201, 0));
     for (int i = 0; i < 10; i++) stk_budget_step(&budget);
     for (int i = 0; i < 4; i++) {
-        assert_true(stk_budget_affords(&budget, 100));
+        assert_true(stk_budget_affords(&budget, 100, 0));
         stk_budget_take(&budget, 100);
     }
-    assert_false(stk_budget_affords(&budget, 1));
+    assert_false(stk_budget_affords(&budget, 1, 0));
 }
 
 static void test_a_full_bucket_lets_a_large_transfer_through_on_credit(void **state)
@@ -35,36 +34,37 @@ static void test_a_full_bucket_lets_a_large_transfer_through_on_credit(void **st
     (void)state;
     struct stk_budget budget;
     stk_budget_init(&budget, 100);
-    assert_false(stk_budget_affords(&budget, 1000));
-    for (int i = 0; i < 3; i++) stk_budget_step(&budget);
-    assert_true(stk_budget_affords(&budget, 1000));
+    assert_false(stk_budget_affords(&budget, 1000, 0));
+    for (int i = 0; i < 2; i++) stk_budget_step(&budget);
+    assert_true(stk_budget_affords(&budget, 1000, 0));
     stk_budget_take(&budget, 1000); /* 600 below zero */
     for (int i = 0; i < 6; i++) stk_budget_step(&budget);
-    assert_false(stk_budget_affords(&budget, 1));
+    assert_false(stk_budget_affords(&budget, 1, 0));
     stk_budget_step(&budget);
-    assert_true(stk_budget_affords(&budget, 100));
+    assert_true(stk_budget_affords(&budget, 100, 0));
     stk_budget_init(&budget, UINT64_MAX);
     for (int i = 0; i < 1000; i++) stk_budget_take(&budget, UINT64_MAX);
     for (int i = 0; i < 1000; i++) stk_budget_step(&budget);
-    assert_true(stk_budget_affords(&budget, 1));
+    assert_true(stk_budget_affords(&budget, 1, 0));
 }
 
-static void test_the_price_rises_as_the_bucket_empties(void **state)
+static void test_what_is_left_goes_to_the_most_work_for_a_byte(void **state)
 {
     (void)state;
     struct stk_budget budget;
     stk_budget_init(&budget, 1 << 20);
-    for (int i = 0; i < 3; i++) stk_budget_step(&budget);
-    assert_int_equal(stk_budget_price_ns(&budget, 1 << 20, 1000000), 0);
-    uint64_t before = 0;
-    for (int i = 0; i < 4; i++) {
-        stk_budget_take(&budget, 1 << 20);
-        uint64_t price = stk_budget_price_ns(&budget, 1 << 20, 1000000);
-        assert_true(price > before);
-        before = price;
-    }
-    assert_in_range(before, 490000, 500000); /* half of a step */
-    assert_true(stk_budget_price_ns(&budget, UINT64_MAX, UINT64_MAX) > before);
+    for (int i = 0; i < 2; i++) stk_budget_step(&budget);
+    for (int i = 0; i < 100; i++) stk_budget_note(&budget, 1023, 1000);
+    assert_true(stk_budget_affords(&budget, 1024, 0)); /* full: everything passes */
+    stk_budget_take(&budget, 2 << 20);                 /* half full: what is worth the mean */
+    assert_true(stk_budget_affords(&budget, 1 << 20, (1 << 20) + 1000));
+    assert_false(stk_budget_affords(&budget, 1 << 20, 900000));
+    stk_budget_take(&budget, 2 << 20);
+    stk_budget_step(&budget); /* a quarter: one and a half times of it */
+    assert_true(stk_budget_affords(&budget, 1 << 20, 1600000));
+    assert_false(stk_budget_affords(&budget, 1 << 20, 1500000));
+    stk_budget_note(&budget, 0, UINT64_MAX);
+    assert_false(stk_budget_affords(&budget, 1024, 2000));
 }
 
 int main(void)
@@ -73,7 +73,7 @@ int main(void)
         cmocka_unit_test(test_no_limit_affords_everything_for_nothing),
         cmocka_unit_test(test_each_step_adds_up_to_four),
         cmocka_unit_test(test_a_full_bucket_lets_a_large_transfer_through_on_credit),
-        cmocka_unit_test(test_the_price_rises_as_the_bucket_empties),
+        cmocka_unit_test(test_what_is_left_goes_to_the_most_work_for_a_byte),
     };
     return stk_run_tests(tests);
 }

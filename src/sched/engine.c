@@ -220,7 +220,7 @@ static void result(struct stk_engine *e, uint32_t slot, const struct stk_event *
     uint32_t seat = stk_engine_seat_of(t, event->server);
     if (seat != NONE) {
         stk_engine_learn(e, t, seat, event);
-        if (seat > 0) e->stats.copies_won++;
+        if (seat == t->copy) e->stats.copies_won++;
     }
     if (event->failed) e->stats.failed++;
     stk_engine_task_drop(e, slot, event->server);

@@ -21,7 +21,8 @@
  * in the engine, in order of weighted deficit between groups and earliest deadline inside, until a result makes room.
  *
  * A straggler gets a second copy where that is predicted to help; the first result wins and the other is cancelled
- * (rule C3). What crosses hosts is paid from a job's byte budget (sched/budget).
+ * (rule C3). A server that has not answered yet gets second copies only (probes), unless there is nobody else: one that
+ * cannot do its work harms nobody so, and more servers are never worse than fewer (docs/decisions/0182). What crosses hosts is paid from a job's byte budget (sched/budget).
  *
  * Pure: one block sized at creation (rule D3), integers decide, ties by number. Same events, same actions, on every
  * machine.
@@ -114,7 +115,7 @@ struct stk_event {
 
 enum stk_action_type {
     STK_ACTION_PLACE = 0,    /* lane, sequence, part -> server, deadline_ns, reason, scores. A second PLACE of a live
-                                task: with reason COPY both go on; else the earlier server failed or left */
+                                task: with reason COPY or PROBE both go on; else the earlier server failed or left */
     STK_ACTION_DEADLINE = 1, /* lane, sequence, part on server: deadline_ns changed */
     STK_ACTION_CANCEL = 2,   /* lane, sequence, part on server: not wanted there any more */
     STK_ACTION_GIVE_UP = 3   /* lane, sequence, part: STK_ENGINE_TRIES servers failed; the task is forgotten */
@@ -175,8 +176,8 @@ const struct stk_engine_options *stk_engine_read_options(const struct stk_engine
 struct stk_engine_stats {
     uint32_t servers, lanes, tasks, held; /* now */
     uint64_t placed, remote;              /* placements, and those across hosts */
-    uint64_t by_reason[11];               /* enum stk_place_reason */
-    uint64_t copies, copies_won, canceled, failed;
+    uint64_t by_reason[12];               /* enum stk_place_reason */
+    uint64_t copies, copies_won, probes, canceled, failed;
     uint64_t late;        /* placements with M > 0 */
     uint64_t cross_bytes; /* of placements across hosts */
 };

@@ -97,6 +97,25 @@ static inline void fixture_result(struct fixture *f, uint32_t lane, uint64_t seq
                                        .wall_ns = cpu_ms * MS});
 }
 
+/* Gives each server of the range a task of its own and its answer, through a lane of another group, so that none is new
+ * any more. Pools must be 0. */
+static inline void fixture_prove(struct fixture *f, uint32_t first, uint32_t end)
+{
+    uint32_t lane = FIXTURE_LANES - 1;
+    for (uint32_t server = first; server < end; server++) {
+        fixture_send(f, (struct stk_event){.type = STK_EVENT_LANE_OPEN,
+                                           .lane = lane,
+                                           .server = server,
+                                           .host = server / 2,
+                                           .group = 99,
+                                           .pools = UINT64_C(1) << 63});
+        fixture_send(f, (struct stk_event){.type = STK_EVENT_LANE_BEGIN, .lane = lane});
+        fixture_send(f, (struct stk_event){.type = STK_EVENT_REQUEST, .lane = lane, .items = 1});
+        fixture_send(f, (struct stk_event){.type = STK_EVENT_RESULT, .lane = lane, .server = server});
+        fixture_send(f, (struct stk_event){.type = STK_EVENT_LANE_CLOSE, .lane = lane});
+    }
+}
+
 /* The only action of the last step, of that type. */
 static inline const struct stk_action *fixture_only(const struct fixture *f, enum stk_action_type type)
 {

@@ -27,7 +27,7 @@
 #define WORK_NS_MAX (UINT64_C(1) << 46) /* of one task: 19 hours */
 #define BYTES_MAX (UINT64_C(1) << 40)   /* of one task */
 
-enum server_heap { HEAP_IDLE, HEAP_BUSY, HEAP_COUNT }; /* idle: a worker is free */
+enum server_heap { HEAP_IDLE, HEAP_BUSY, HEAP_NEW, HEAP_COUNT }; /* idle: a worker is free; new: not proven */
 
 struct host {
     uint32_t servers, first_server;
@@ -36,7 +36,10 @@ struct host {
 };
 
 struct server {
-    bool joined, saturated, proven, accepts;
+    bool joined, saturated, accepts;
+    bool proven;      /* has answered since it joined, or since it was last suspected */
+    bool suspect;     /* was much slower than predicted */
+    uint32_t answers; /* since it joined; eight are as good as more */
     uint32_t host, pool, workers;
     uint32_t heap, root; /* HEAP_COUNT: in none */
     uint32_t host_prev, host_next;
@@ -96,6 +99,7 @@ struct task {
     struct stk_cost_features features;
     uint32_t prev, next; /* in the lane; next is also the chain of free slots */
     uint32_t bucket_next;
+    uint32_t copy; /* the seat of the second copy, or NONE */
     struct seat seats[SEATS];
 };
 
@@ -125,8 +129,8 @@ struct stk_engine {
     uint32_t *buckets; /* tasks by (lane, sequence, part) */
     uint32_t bucket_mask;
     uint32_t free_task, tasks_touched;
-    uint32_t checks; /* root: when to look for stragglers */
-    uint32_t copies_now;
+    uint32_t checks;     /* root: when to look for stragglers */
+    uint32_t copies_now; /* tasks in two seats */
     uint64_t next_order;
     struct stk_engine_stats stats;
     /* of the step in progress */

@@ -6,8 +6,11 @@
  * heads of the idle and the busy heaps of each shard. The best server by earliest start is always among them.
  *
  * A transfer waits for the networks of both hosts (what was promised before crosses first) and then takes its bytes at
- * the speed of the link. Servers that have not answered yet get no more items than they have workers from other hosts:
- * one that cannot do its work costs no more than that.
+ * the speed of the link.
+ *
+ * Servers that have not answered yet are in heaps of their own. They get probes: second copies of tasks that will be
+ * late, where they are predicted to be done first. One that is as good as it says takes part from then on; one that is
+ * not loses, and harms nobody.
  */
 #include "base/assert.h"
 #include "sched/engine_internal.h"
@@ -82,7 +85,6 @@ static void assess(const struct stk_engine *e, const struct task *t, uint32_t se
     c->work_ns = (p->cpu_ns + p->io_ns) * s->stretch / STRETCH_ONE;
     c->queue_ns = stk_engine_queue_ns(e, s, t->items);
     if (c->local) return;
-    if (!s->proven && s->items >= s->workers) c->accepts = false;
     c->net_ns = net_of(e, t, s->host, l->host, e->now_ns + c->queue_ns + c->cpu_ns + c->io_ns);
 }
 
@@ -139,11 +141,27 @@ static uint32_t gather(struct stk_engine *e, const struct task *t, uint32_t exce
     bool all_locals = add_locals(e, t, l, &g);
     for (uint64_t pools = l->pools; pools != 0; pools &= pools - 1) {
         uint32_t pool = (uint32_t)__builtin_ctzll(pools);
-        for (uint32_t i = 0; i < HEAP_COUNT * STK_ENGINE_SHARDS; i++) {
-            uint32_t server = e->roots[pool][i % HEAP_COUNT][i / HEAP_COUNT];
+        for (uint32_t i = 0; i < HEAP_NEW * STK_ENGINE_SHARDS; i++) {
+            uint32_t server = e->roots[pool][i % HEAP_NEW][i / HEAP_NEW];
             if (server == STK_HEAP_NONE || server == l->server) continue;
             if (all_locals && e->servers[server].host == l->host) continue; /* is in already */
             if (g.count + 1 < STK_PLACE_CANDIDATES_MAX) add(e, t, server, &g);
+        }
+    }
+    return g.count;
+}
+
+/* Servers that have not answered yet: candidates where there are no others. */
+static uint32_t gather_new(struct stk_engine *e, const struct task *t, uint32_t except)
+{
+    const struct lane *l = &e->lanes[t->lane];
+    struct gathering g = {.except = except};
+    for (uint64_t pools = l->pools; pools != 0; pools &= pools - 1) {
+        uint32_t pool = (uint32_t)__builtin_ctzll(pools);
+        for (uint32_t shard = 0; shard < STK_ENGINE_SHARDS; shard++) {
+            uint32_t server = e->roots[pool][HEAP_NEW][shard];
+            if (server == STK_HEAP_NONE || e->servers[server].host == l->host) continue;
+            if (g.count < STK_PLACE_CANDIDATES_MAX) add(e, t, server, &g);
         }
     }
     return g.count;
@@ -205,22 +223,47 @@ static void take(struct stk_engine *e, uint32_t slot, uint32_t seat, uint32_t co
     e->stats.placed++;
     e->stats.by_reason[answer->reason]++;
     if (answer->late_ns > 0) e->stats.late++;
-    if (e->working_servers < 2 || e->options.copy_percent == UINT32_MAX || seat > 0) return;
+    bool copy = answer->reason == STK_REASON_COPY || answer->reason == STK_REASON_PROBE;
+    t->copy = copy ? seat : NONE;
+    if (copy) e->copies_now++;
+    if (copy || e->working_servers < 2 || e->options.copy_percent == UINT32_MAX) return;
     stk_engine_check_at(
         e, slot, e->now_ns + at_most(answer->total_ns, WORK_NS_MAX) / 100 * e->options.copy_percent + RECHECK_NS_MIN);
 }
 
+/* What the task is to those that hold it now, to the first candidate that was assessed. */
 static struct stk_place_question question_of(const struct stk_engine *e, const struct task *t)
 {
     const struct lane *l = &e->lanes[t->lane];
-    const struct job *job = &e->jobs[l->job];
     uint64_t deadline_ns = stk_engine_deadline_of(e, t);
     return (struct stk_place_question){
         .left_ns = deadline_ns - e->now_ns,
-        .price_ns = stk_budget_price_ns(&job->budget, t->output_bytes, e->groups[l->group].window.median_ns),
-        .affordable = stk_budget_affords(&job->budget, t->output_bytes),
+        .affordable = stk_budget_affords(&e->jobs[l->job].budget, t->output_bytes, e->candidates[0].work_ns),
         .last_remote = l->last_remote,
         .items = t->items};
+}
+
+/* The task will be late where it is: an unproven server may show that it does better. One with nothing to do, one probe
+ * for each four tasks at a time. */
+static void probe(struct stk_engine *e, uint32_t slot, const struct stk_place_question *question)
+{
+    struct task *t = &e->tasks[slot];
+    if (!question->affordable || e->copies_now > e->stats.tasks / 4) return;
+    uint32_t count = gather_new(e, t, t->avoid), best = NONE;
+    uint64_t best_ns = t->seats[0].total_ns;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct stk_candidate *c = &e->candidates[i];
+        uint64_t total_ns = stk_candidate_total_ns(c);
+        if (!c->accepts || c->load > 0 || total_ns > WORK_NS_MAX || total_ns + c->margin_ns >= best_ns) continue;
+        best = i;
+        best_ns = total_ns + c->margin_ns;
+    }
+    if (best == NONE) return;
+    uint64_t total_ns = stk_candidate_total_ns(&e->candidates[best]);
+    struct stk_place_answer answer = {best, STK_REASON_PROBE, total_ns,
+                                      total_ns > question->left_ns ? total_ns - question->left_ns : 0};
+    take(e, slot, 1, count, &answer);
+    e->stats.probes++;
 }
 
 /* False: nobody but `except` takes it now. */
@@ -228,11 +271,17 @@ static bool place_without(struct stk_engine *e, uint32_t slot, uint32_t except)
 {
     struct task *t = &e->tasks[slot];
     uint32_t count = gather(e, t, except);
+    if (count == 0) count = gather_new(e, t, except);
     if (count == 0) return false;
     struct stk_place_question question = question_of(e, t);
     struct stk_place_answer answer = stk_place_choose(&e->options.place, e->candidates, count, &question);
+    bool wants_away =
+        answer.reason == STK_REASON_REMOTE_ON_TIME || answer.reason == STK_REASON_BUDGET ||
+        (answer.reason == STK_REASON_EARLIEST && answer.index != STK_PLACE_NONE && !e->candidates[answer.index].local);
+    if (wants_away) stk_budget_note(&e->jobs[e->lanes[t->lane].job].budget, t->output_bytes, e->candidates[0].work_ns);
     if (answer.index == STK_PLACE_NONE) return false;
     take(e, slot, 0, count, &answer);
+    if (answer.late_ns > 0 && answer.total_ns > 0) probe(e, slot, &question);
     return true;
 }
 
@@ -300,15 +349,17 @@ void stk_engine_check_drop(struct stk_engine *e, uint32_t slot)
 static void look_at(struct stk_engine *e, uint32_t slot)
 {
     struct task *t = &e->tasks[slot];
-    uint64_t elapsed = e->now_ns - t->seats[0].placed_ns, predicted = t->seats[0].total_ns;
+    if (t->seats[0].server != NONE && t->seats[1].server != NONE) return; /* until one of them fails */
+    uint32_t seat = t->seats[0].server != NONE ? 0 : 1;
+    uint64_t elapsed = e->now_ns - t->seats[seat].placed_ns, predicted = t->seats[seat].total_ns;
     uint64_t rest = elapsed > predicted + predicted / 4 ? elapsed - predicted : predicted / 4;
     uint64_t again_ns = e->now_ns + (rest / 2 > RECHECK_NS_MIN ? rest / 2 : RECHECK_NS_MIN);
+    uint32_t count = gather(e, t, t->seats[seat].server), best = NONE;
     struct stk_place_question question = question_of(e, t);
-    if (question.left_ns >= rest || e->copies_now > e->stats.tasks / 32) {
+    if (count == 0 || question.left_ns >= rest || e->copies_now > e->stats.tasks / 16) {
         stk_engine_check_at(e, slot, again_ns);
         return;
     }
-    uint32_t count = gather(e, t, t->seats[0].server), best = NONE;
     uint64_t best_ns = rest;
     for (uint32_t i = 0; i < count; i++) {
         const struct stk_candidate *c = &e->candidates[i];
@@ -325,8 +376,7 @@ static void look_at(struct stk_engine *e, uint32_t slot)
     uint64_t total_ns = stk_candidate_total_ns(&e->candidates[best]);
     struct stk_place_answer answer = {best, STK_REASON_COPY, total_ns,
                                       total_ns > question.left_ns ? total_ns - question.left_ns : 0};
-    take(e, slot, 1, count, &answer);
-    e->copies_now++;
+    take(e, slot, 1 - seat, count, &answer);
     e->stats.copies++;
 }
 

@@ -10,8 +10,8 @@
  * A server is in one heap of its pool and shard: with a free worker in the idle one, by speed, then by load; else in
  * the busy one, by free_ns. Keys change with events only, never with time.
  *
- * Feedback: `stretch` is how much longer a server's tasks took than predicted (an eighth of each difference, never
- * below one). A server that is slower than it should be, for whatever reason, looks so and is left alone: one of the
+ * Feedback: `stretch` is how much longer a server's tasks took than predicted (the mean of the first eight, then an
+ * eighth of each difference, never below one). A server that is slower than it should be, for whatever reason, looks so and is left alone: one of the
  * reasons why more servers cannot make the tail worse (docs/decisions/0182).
  */
 #include "base/assert.h"
@@ -20,6 +20,7 @@
 
 #define WORKERS_MAX (1u << 16)
 #define ACTUAL_NS_MAX (UINT64_C(1) << 50)
+#define STRETCH_SUSPECT (STRETCH_ONE * 5 / 4)
 #define NOISE_NS (STK_SECOND_NS / 1000) /* of a round of messages: no stretch */
 #define SPEED_MIN 64u
 #define SPEED_MAX (64u * STRETCH_ONE)
@@ -49,6 +50,9 @@ static struct stk_heap_key key_of(const struct stk_engine *e, uint32_t server, e
     *out_heap = HEAP_IDLE;
     if (by_load(e)) {
         key.deadline_ns = load;
+    } else if (!s->proven) {
+        key.deadline_ns = load;
+        *out_heap = HEAP_NEW;
     } else if (s->items < s->workers) {
         uint64_t slow = (uint64_t)e->hosts[s->host].speed * s->stretch / STRETCH_ONE;
         key.deadline_ns = (slow >> 6) << 32 | load;
@@ -169,8 +173,11 @@ void stk_engine_heartbeat(struct stk_engine *e, const struct stk_event *event)
     s->saturated = event->saturated;
     s->extra_ns = event->load_ns < WORK_NS_MAX ? event->load_ns : WORK_NS_MAX;
     s->latency_ns = event->latency_ns < STK_SECOND_NS * 60 ? event->latency_ns : STK_SECOND_NS * 60;
-    /* Without results nothing is known anew: the server is given another chance, slowly. */
-    if (s->tasks == 0 && s->stretch > STRETCH_ONE) s->stretch -= (s->stretch - STRETCH_ONE + 15) / 16;
+    /* Without results nothing is known anew: the server is given another chance, slowly, and has to prove itself. */
+    if (s->tasks == 0 && s->stretch > STRETCH_ONE) {
+        s->stretch -= (s->stretch - STRETCH_ONE + 15) / 16;
+        if (s->suspect && s->stretch < STRETCH_SUSPECT) s->suspect = s->proven = false;
+    }
     stk_engine_server_settle(e, event->server);
     e->room |= s->accepts;
 }
@@ -263,10 +270,12 @@ static void learn_stretch(const struct stk_engine *e, const struct seat *seat, s
     uint64_t ratio = actual * STRETCH_ONE / predicted;
     if (ratio > STRETCH_MAX) ratio = STRETCH_MAX;
     int64_t target = (int64_t)(ratio * s->stretch / STRETCH_ONE);
-    int64_t stretch = (int64_t)s->stretch + (target - (int64_t)s->stretch) / 8;
+    if (s->answers < 8) s->answers++;
+    int64_t stretch = (int64_t)s->stretch + (target - (int64_t)s->stretch) / s->answers;
     s->stretch = stretch < (int64_t)STRETCH_ONE   ? STRETCH_ONE
                  : stretch > (int64_t)STRETCH_MAX ? STRETCH_MAX
                                                   : (uint32_t)stretch;
+    s->suspect |= s->stretch > STRETCH_SUSPECT;
 }
 
 static uint64_t ratio_of(uint64_t here, uint64_t elsewhere)
@@ -292,6 +301,7 @@ void stk_engine_learn(struct stk_engine *e, const struct task *t, uint32_t seat,
     struct server *s = &e->servers[event->server];
     if (event->failed || event->flags != 0) return;
     s->proven = true;
+    stk_engine_server_settle(e, event->server);
     if (t->seats[seat].work_ns > 0) learn_stretch(e, &t->seats[seat], s); /* nothing was predicted otherwise */
     if (e->cost && t->featured) {
         struct stk_cost_key key = {e->lanes[t->lane].job, t->class_id, s->host},

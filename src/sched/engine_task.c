@@ -107,6 +107,7 @@ stoker_status stk_engine_task_add(struct stk_engine *e, const struct stk_event *
                        .part = event->part,
                        .items = event->items > 0 ? event->items : 1,
                        .avoid = NONE,
+                       .copy = NONE,
                        .sequence = event->sequence,
                        .order = e->next_order++,
                        .prev = l->last,
@@ -182,7 +183,10 @@ void stk_engine_task_again(struct stk_engine *e, uint32_t slot, uint32_t seat)
     struct task *t = &e->tasks[slot];
     if (t->seats[0].server != NONE && t->seats[1].server != NONE) e->copies_now--;
     stk_engine_seat_free(e, slot, seat);
-    if (t->seats[1 - seat].server != NONE) return; /* the other copy goes on */
+    if (t->seats[1 - seat].server != NONE) { /* the other copy goes on */
+        stk_engine_check_at(e, slot, e->now_ns);
+        return;
+    }
     stk_engine_check_drop(e, slot);
     stk_engine_task_fresh(e, slot);
 }

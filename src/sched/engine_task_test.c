@@ -10,6 +10,7 @@ static int set_up(void **state)
     fixture_join(&f, 0, 1);
     fixture_join(&f, 2, 1);
     fixture_join(&f, 4, 1);
+    for (uint32_t i = 0; i < 6; i += 2) fixture_prove(&f, i, i + 1);
     fixture_lane(&f, 0);
     return 0;
 }

@@ -16,9 +16,9 @@
 #define TIME_MAX (INT64_C(1) << 42) /* of a difference: 73 minutes; times WEIGHT_MAX it fits 63 bits */
 
 static const char *const policy_names[] = {"deadline", "cost", "least-request", "round-robin"};
-static const char *const reason_names[] = {"only",     "least loaded",  "tie, local",       "round robin",
-                                           "cheapest", "local on time", "remote on time",   "earliest finish",
-                                           "no gain",  "budget",        "copy of straggler"};
+static const char *const reason_names[] = {"only",     "least loaded",  "tie, local",        "round robin",
+                                           "cheapest", "local on time", "remote on time",    "earliest finish",
+                                           "no gain",  "budget",        "copy of straggler", "probe"};
 
 const char *stk_policy_name(enum stk_policy policy)
 {
@@ -120,8 +120,7 @@ static int64_t gain_of(const struct stk_place_options *options, const struct stk
                             lateness(remote_ns, q->left_ns)) /
                        2 +
                    weighted(weight_of(options->gain_weight, GAIN_WEIGHT), local_ns, remote_ns) / 2;
-    int64_t cost = weighted(weight_of(options->transfer_weight, TRANSFER_WEIGHT), remote->net_ns, 0) / 2 +
-                   weighted(1024, q->price_ns, 0) / 2;
+    int64_t cost = weighted(weight_of(options->transfer_weight, TRANSFER_WEIGHT), remote->net_ns, 0) / 2;
     return gain / 2 - cost / 2; /* each step halves, so that no sum can wrap; the comparison below knows */
 }
 

@@ -9,9 +9,9 @@
  * would be late, the remote one that gains most wins, if it gains enough; if all are late, the earliest to finish. The
  * gain of a remote candidate over the local one, in nanoseconds, is
  *
- *     gain = miss_weight * (M_local - M) + gain_weight * (T_local - T) - transfer_weight * net - price
+ *     gain = miss_weight * (M_local - M) + gain_weight * (T_local - T) - transfer_weight * net
  *
- * with weights in 1/1024 and the price of cross-host bytes from sched/budget. A remote candidate that was chosen last
+ * with weights in 1/1024. What may cross hosts at all is said by sched/budget. A remote candidate that was chosen last
  * for the same lane needs half the gain (hysteresis). COST knows no deadlines, LEAST_REQUEST and ROUND_ROBIN no costs.
  *
  * Pure: integers only; ties go to the rank's own server, then to local ones, then to the lower number.
@@ -46,7 +46,8 @@ enum stk_place_reason {
     STK_REASON_EARLIEST = 7,       /* all are late: the earliest to finish */
     STK_REASON_NO_GAIN = 8,        /* the local one is late, no remote one gains enough */
     STK_REASON_BUDGET = 9,         /* a remote one would gain enough, but its bytes are not in the budget */
-    STK_REASON_COPY = 10           /* a second copy of a straggler */
+    STK_REASON_COPY = 10,          /* a second copy of a straggler */
+    STK_REASON_PROBE = 11          /* a second copy, by which a server that has not answered yet proves itself */
 };
 
 /* Short names, as status and reports show them. */
@@ -77,7 +78,6 @@ uint64_t stk_candidate_total_ns(const struct stk_candidate *candidate);
 
 struct stk_place_question {
     uint64_t left_ns;     /* D */
-    uint64_t price_ns;    /* of the task's bytes across hosts */
     bool affordable;      /* the budget has them */
     uint32_t last_remote; /* the lane's remote server of last time, or STK_PLACE_NONE */
     uint32_t items;

@@ -93,16 +93,13 @@ static void test_all_late_goes_to_the_earliest_finish(void **state)
     assert_int_equal(answer.reason, STK_REASON_EARLIEST);
 }
 
-static void test_transfers_weigh_and_have_a_price(void **state)
+static void test_transfers_weigh(void **state)
 {
     (void)state;
     struct stk_candidate c[] = {local(0, 50, 60), remote(1, 50, 0, 50)};
     assert_int_equal(choose(c, 2, 105).index, 0); /* 10 ms sooner, for 50 ms of network */
     options.transfer_weight = 1;
     assert_int_equal(choose(c, 2, 105).index, 1);
-    struct stk_place_question question = {
-        .left_ns = 105 * MS, .affordable = true, .price_ns = STK_SECOND_NS, .items = 1};
-    assert_int_equal(stk_place_choose(&options, c, 2, &question).index, 0);
 }
 
 static void test_bytes_beyond_the_budget_stay_local(void **state)
@@ -195,7 +192,7 @@ int main(void)
         cmocka_unit_test_setup(test_the_error_of_the_model_enters_the_on_time_test, set_up),
         cmocka_unit_test_setup(test_local_late_goes_to_the_best_remote_with_enough_gain, set_up),
         cmocka_unit_test_setup(test_all_late_goes_to_the_earliest_finish, set_up),
-        cmocka_unit_test_setup(test_transfers_weigh_and_have_a_price, set_up),
+        cmocka_unit_test_setup(test_transfers_weigh, set_up),
         cmocka_unit_test_setup(test_bytes_beyond_the_budget_stay_local, set_up),
         cmocka_unit_test_setup(test_hysteresis_keeps_the_remote_of_last_time, set_up),
         cmocka_unit_test_setup(test_back_pressure_holds_what_nobody_accepts, set_up),

@@ -3,8 +3,8 @@
  * Frame of every property test: runs laws over seeded inputs and prints the seed of a failure. Seeds that failed once
  * are lines "law seed" of seeds.txt and run first, for ever.
  *
- *     <test>                 the default number of seeds
- *     <test> COUNT [FIRST]   COUNT seeds from FIRST on; "1 SEED" repeats one failure
+ *     <test>                       the default number of seeds
+ *     <test> COUNT [FIRST [LAW]]   COUNT seeds from FIRST on, of all laws or of one; "1 SEED" repeats one failure
  */
 #ifndef STK_TESTS_PROP_H
 #define STK_TESTS_PROP_H
