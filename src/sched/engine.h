@@ -22,7 +22,8 @@
  *
  * A straggler gets a second copy where that is predicted to help; the first result wins and the other is cancelled
  * (rule C3). A server that has not answered yet gets second copies only (probes), unless there is nobody else: one that
- * cannot do its work harms nobody so, and more servers are never worse than fewer (docs/decisions/0182). What crosses hosts is paid from a job's byte budget (sched/budget).
+ * cannot do its work harms nobody so, and more servers are never worse than fewer (docs/decisions/0182). What crosses
+ * hosts is paid from a job's byte budget (sched/budget).
  *
  * Pure: one block sized at creation (rule D3), integers decide, ties by number. Same events, same actions, on every
  * machine.
