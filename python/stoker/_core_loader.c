@@ -394,7 +394,8 @@ static uint64_t *number_array(PyObject *sequence, size_t *out_count)
     return numbers;
 }
 
-/* request(bytes) for process sources, request(sequence of ids, sequence of draws or None) for native ones. */
+/* request(bytes, None, samples, estimate in ns) for process sources, request(sequence of ids, sequence of draws or None)
+ * for native ones. */
 static PyObject *loader_request(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)object;
@@ -402,9 +403,11 @@ static PyObject *loader_request(PyObject *object, PyObject *args)
     Py_buffer payload = {0};
     uint64_t *ids = NULL, *draws = NULL;
     PyObject *what, *sequence = Py_None;
-    if (!PyArg_ParseTuple(args, "O|O", &what, &sequence)) {
+    unsigned long long estimate_ns = 0;
+    if (!PyArg_ParseTuple(args, "O|OIK", &what, &sequence, &request.samples, &estimate_ns)) {
         return NULL;
     }
+    request.estimate_ns = estimate_ns;
     if (PyObject_CheckBuffer(what)) {
         if (PyObject_GetBuffer(what, &payload, PyBUF_SIMPLE) < 0) {
             return NULL;

@@ -20,7 +20,7 @@ import pickle
 import cloudpickle
 import torch
 
-from . import audio, _fanout, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
+from . import audio, _estimate, _fanout, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
 
 __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
@@ -143,6 +143,7 @@ class Crew:
         self._source = source
         self._digest = digest
         self._native = loader._native
+        self._dataset = loader.dataset
         self._collated = loader._auto_collation
         self._in_order = loader.in_order
         self._fan_out = loader.fan_out if loader._native is None else 1
@@ -249,7 +250,8 @@ class Crew:
         else:
             worker = (self._count_in_iteration() % self._workers) if self._by_worker else None
             lane = self._lanes[worker or 0]
-            lane.request(self._pickled(request if worker is None else request._replace(worker=worker)))
+            payload = self._pickled(request if worker is None else request._replace(worker=worker))
+            lane.request(payload, None, *_estimate.of_batch(self._dataset, request.index))
             self._note(lane, 1, request.index)
 
     def _count_in_iteration(self) -> int:
@@ -276,10 +278,10 @@ class Crew:
         start, payloads = 0, []
         for run in runs:
             part = request._replace(index=run, occurrences=request.occurrences[start : start + len(run)])
-            payloads.append(self._pickled(part))
+            payloads.append((self._pickled(part), _estimate.of_batch(self._dataset, run)))
             start += len(run)
-        for payload in payloads:  # all or none
-            lane.request(payload)
+        for payload, estimate in payloads:  # all or none
+            lane.request(payload, None, *estimate)
         self._note(lane, len(runs), request.index)
 
     def _request_native(self, request) -> None:

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user's dataset says that its samples cost.
+
+A map-style dataset may have ``estimate_cost(index)``: seconds of one CPU that making that sample takes, or anything
+proportional to them. It is called in the training process when a batch is requested, so it should be cheap. stoker
+learns the factor between estimate and cost; the estimates decide which batch is made first, never what is in it.
+"""
+
+import math
+
+from . import errors
+
+__all__ = ["of_batch"]
+
+_SECONDS_MAX = 1e6
+
+
+def of_batch(dataset, index) -> tuple[int, int]:
+    """(samples, nanoseconds of all of them) of a batch's keys; (n, 0) without ``estimate_cost``.
+
+    >>> class Clips:
+    ...     def estimate_cost(self, index):
+    ...         return 0.001 * index
+    >>> of_batch(Clips(), [2, 3])
+    (2, 5000000)
+    >>> of_batch([7, 8, 9], [0, 2])
+    (2, 0)
+    """
+    keys = index if isinstance(index, (list, tuple)) else [index]
+    estimate = getattr(dataset, "estimate_cost", None)
+    samples = min(len(keys), 65536)
+    if not callable(estimate):
+        return samples, 0
+    total = 0.0
+    for key in keys:
+        seconds = float(estimate(key))
+        if not 0 <= seconds <= _SECONDS_MAX or math.isnan(seconds):
+            raise errors.CallerError(
+                f"estimate_cost({errors.show(key)}) of the dataset is {seconds}, expected 0 to {_SECONDS_MAX:g} seconds"
+            )
+        total += seconds
+    return samples, min(int(total * 1e9), 2**63)

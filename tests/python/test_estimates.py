@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""estimate_cost() of a user's dataset: called once a sample, honoured, and never a part of what is delivered."""
+
+import json
+import time
+
+import pytest
+import torch
+
+from stoker import _plane, errors
+from stoker.torch import DistributedDataLoader
+
+
+class Estimated(torch.utils.data.Dataset):
+    """Sample i burns about i / 10 milliseconds and says so, in seconds, ten times too much."""
+
+    def __len__(self):
+        return 64
+
+    def estimate_cost(self, index):
+        return index * 1e-3
+
+    def __getitem__(self, index):
+        end = time.thread_time() + index * 1e-4
+        while time.thread_time() < end:
+            pass
+        return torch.tensor(index)
+
+
+def loader_status():
+    return json.loads(_plane.held().status())["loaders"][0]
+
+
+@pytest.mark.parametrize("fan_out", [1, 2])
+def test_estimates_are_sent_and_what_they_cost_is_learned(fan_out):
+    loader = DistributedDataLoader(Estimated(), batch_size=4, num_workers=1, fan_out=fan_out, persistent_workers=True)
+    for _ in range(2):
+        assert [batch.tolist() for batch in loader] == [[4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3] for i in range(16)]
+    status = loader_status()
+    assert status["costs_learned"] > 8  # the first of the worker teaches nothing, the very first sample costs nothing
+    loader.close()
+
+
+def test_a_dataset_without_estimates_is_learned_too():
+    class Plain(Estimated):
+        estimate_cost = None
+
+    loader = DistributedDataLoader(Plain(), batch_size=8, num_workers=1, persistent_workers=True)
+    assert len(list(loader)) == 8
+    assert loader_status()["costs_learned"] > 4
+    loader.close()
+
+
+def test_a_bad_estimate_is_raised_in_its_own_step():
+    class Wrong(Estimated):
+        def estimate_cost(self, index):
+            return -1.0 if index == 9 else 0.001
+
+    loader = DistributedDataLoader(Wrong(), batch_size=4, num_workers=1)
+    iterator = iter(loader)
+    assert next(iterator).tolist() == [0, 1, 2, 3]
+    assert next(iterator).tolist() == [4, 5, 6, 7]
+    with pytest.raises(errors.CallerError, match=r"estimate_cost\(9\) of the dataset is -1.0, expected 0 to"):
+        next(iterator)
+    assert next(iterator).tolist() == [12, 13, 14, 15]
+    loader.close()
