@@ -54,6 +54,8 @@ def find(source, extensions: frozenset[str], noun: str) -> list[str]:
     """The paths that a user means: a folder, one file, a manifest, or an iterable of paths."""
     if isinstance(source, (str, os.PathLike)):
         text = os.fspath(source)
+        if _is_scanned(text):
+            return _scanned(text, noun)
         if os.path.isdir(text):
             found = _walk(text, extensions)
             if not found:
@@ -68,6 +70,36 @@ def find(source, extensions: frozenset[str], noun: str) -> list[str]:
             )
         return _manifest(text)
     return [os.fspath(path) for path in source]
+
+
+def find_listed(source, extensions: frozenset[str], noun: str) -> tuple[list[str], list[str] | None]:
+    """The paths, and, if a manifest of scans (:mod:`stoker.manifest`) names them, that manifest as the one path that a
+    C source takes in their place."""
+    from . import manifest
+
+    if isinstance(source, (str, os.PathLike)) and manifest.is_manifest(source):
+        listing = manifest.Manifest(source)
+        return listing.paths(), [listing.path]
+    return find(source, extensions, noun), None
+
+
+def _is_scanned(path) -> bool:
+    from . import manifest
+
+    return manifest.is_manifest(path)
+
+
+def _scanned(path: str, noun: str) -> list[str]:
+    """The files of a manifest of scans, for those who open them themselves."""
+    from . import manifest
+
+    entries = [entry for entry in manifest.Manifest(path) if entry["error"] is None]
+    for entry in entries:
+        if entry["member"] is not None:
+            raise errors.UnsupportedError(
+                f"{path!r} lists a member of the shard {entry['path']!r}: a list of {noun} files was expected"
+            )
+    return [entry["path"] for entry in entries]
 
 
 class FileDataset:
@@ -104,6 +136,7 @@ class FileDataset:
         return self._core
 
     _core = None
+    _listing: list | None = None  # what the C source gets in place of the paths
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -144,8 +144,10 @@ class VideoDataset(_files.FileDataset):
     """A fixed number of frames of each video file, as one tensor.
 
     Args:
-        source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest (a text
-            file with one path a line, or JSON lines with a ``path``), or an iterable of paths.
+        source: a folder (searched in sorted order for :data:`VIDEO_EXTENSIONS`), one video file, a manifest of scans
+            (:mod:`stoker.manifest`: nothing is looked at again, members of tar shards are read in place, files that
+            cannot be used are left out), a list (a text file with one path a line, or JSON lines with a ``path``), or
+            an iterable of paths.
         frames: frames per clip; by rate the most that there may be.
         size: output pixels, one number for a square or ``(height, width)``.
         dtype: ``"uint8"``, ``"float16"``, ``"bfloat16"`` (needs PyTorch) or ``"float32"``, or a torch dtype of that
@@ -268,7 +270,8 @@ class VideoDataset(_files.FileDataset):
         }
         if self._form["frames"] < 1 or height < 1 or width < 1:
             raise errors.CallerError(f"frames={frames!r} and size={size!r} must be positive")
-        self.paths = tuple(_files.find(source, VIDEO_EXTENSIONS, "video"))
+        paths, self._listing = _files.find_listed(source, VIDEO_EXTENSIONS, "video")
+        self.paths = tuple(paths)
         self._source()  # forms and paths are checked now, not in a worker
 
     @property
@@ -278,7 +281,7 @@ class VideoDataset(_files.FileDataset):
         return tuple(sizes[letter] for letter in self.layout)
 
     def _make_source(self):
-        return _core.video_source(self.paths, **self._form)
+        return _core.video_source(self._listing or self.paths, **self._form)
 
     def __getitem__(self, index):
         if not self.return_frames:

@@ -110,7 +110,8 @@ static bool is_zero(const uint8_t *block)
     return true;
 }
 
-static stoker_status bad_header(const struct walk *walk, const uint8_t *header, stoker_error *err)
+/* Names what a compressed archive is: it has no place that could be read alone. */
+static stoker_status check_plain(const struct walk *walk, stoker_error *err)
 {
     static const struct {
         const char *name;
@@ -120,10 +121,19 @@ static stoker_status bad_header(const struct walk *walk, const uint8_t *header, 
         {"gzip", {0x1f, 0x8b}, 2},     {"zstd", {0x28, 0xb5, 0x2f, 0xfd}, 4}, {"xz", {0xfd, '7', 'z', 'X'}, 4},
         {"bzip2", {'B', 'Z', 'h'}, 3}, {"zip", {'P', 'K', 3, 4}, 4},
     };
-    for (size_t i = 0; walk->at == 0 && i < sizeof compressed / sizeof compressed[0]; i++)
-        if (memcmp(header, compressed[i].bytes, compressed[i].size) == 0)
+    uint8_t first[4] = {0};
+    size_t got = 0;
+    if (walk->file->size == 0) return stk_fail(err, STOKER_ERR_CORRUPT, "the archive is empty (0 bytes)");
+    STK_TRY(stk_file_read(walk->file, 0, first, sizeof first, &got, err));
+    for (size_t i = 0; i < sizeof compressed / sizeof compressed[0]; i++)
+        if (memcmp(first, compressed[i].bytes, compressed[i].size) == 0)
             return stk_fail(err, STOKER_ERR_UNSUPPORTED, "the archive is compressed (%s), expected a plain tar archive",
                             compressed[i].name);
+    return STOKER_OK;
+}
+
+static stoker_status bad_header(const struct walk *walk, stoker_error *err)
+{
     if (walk->at == 0) return stk_fail(err, STOKER_ERR_CORRUPT, "no tar archive: the first header has a wrong sum");
     return stk_fail(err, STOKER_ERR_CORRUPT, "the header at byte %llu has a wrong sum", (unsigned long long)walk->at);
 }
@@ -251,7 +261,7 @@ static stoker_status take_header(struct walk *walk, const uint8_t *header, stoke
     uint64_t size = 0, data_at = walk->at + BLOCK_BYTES;
     bool extended = type == 'x' || type == 'g' || type == 'L' || type == 'K';
     bool regular = type == '0' || type == 0 || type == '7';
-    if (!sum_is_right(header)) return bad_header(walk, header, err);
+    if (!sum_is_right(header)) return bad_header(walk, err);
     if (!read_number(header + SIZE_AT, SIZE_BYTES, &size))
         return stk_fail(err, STOKER_ERR_CORRUPT, "the header at byte %llu has no size", (unsigned long long)walk->at);
     if (type == 'S')
@@ -278,7 +288,7 @@ static stoker_status take_header(struct walk *walk, const uint8_t *header, stoke
 
 static stoker_status take_headers(struct walk *walk, stoker_error *err)
 {
-    if (walk->file->size == 0) return stk_fail(err, STOKER_ERR_CORRUPT, "the archive is empty (0 bytes)");
+    STK_TRY(check_plain(walk, err));
     /* Two blocks of zeros end an archive; one, or the end of the file in their place, is common and does no harm. */
     while (walk->at < walk->file->size) {
         const uint8_t *header = look(walk, walk->at, BLOCK_BYTES, err);

@@ -222,6 +222,8 @@ static void test_compressed_archives_are_named(void **state)
         memcpy(archive.data, kinds[i].bytes, strlen(kinds[i].bytes));
         archive.size = 1024;
         refuse(STOKER_ERR_UNSUPPORTED, kinds[i].name);
+        archive.size = 20; /* less than a header */
+        refuse(STOKER_ERR_UNSUPPORTED, kinds[i].name);
     }
 }
 
