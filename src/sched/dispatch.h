@@ -9,10 +9,10 @@
  *
  * Life of a batch: WAITING (no memory) -> RUNNING (granted, items are handed to workers) -> COPYING (skip policy only)
  * -> finished, when the caller removes it. Workers take the item with the earliest deadline; ties go to the batch with
- * the largest remaining work, then to the older one (rule D1). In the native pool loaders take turns by weighted deficit
- * (sched/share) before that, so that each admitted batch starts, and items predicted longer than a window leave one
- * worker to others, if there are others. Batches of a cancelled iteration give no new items and
- * are finished, as CANCELED, as soon as no worker holds one of their items (rule A4: memory is reassigned only then).
+ * the largest remaining work, then to the older one (rule D1). In the native pool loaders take turns by weighted
+ * deficit (sched/share) before that, so that each admitted batch starts, and items predicted longer than a window leave
+ * one worker to others, if there are others. Batches of a cancelled iteration give no new items and are finished, as
+ * CANCELED, as soon as no worker holds one of their items (rule A4: memory is reassigned only then).
  *
  * Pure: memory is the caller's block, sized once; time and everything else come as arguments. One owner.
  */

@@ -18,19 +18,22 @@ enum { MAGIC_BYTES = 8, TAG_STEP = 1, TAG_END = 2 };
 #define LIMIT_FIELDS(F) F(servers) F(lanes) F(tasks) F(hosts) F(jobs) F(links) F(models)
 #define OPTION_FIELDS(F)                                                                                               \
     F(place.policy)                                                                                                    \
-    F(place.miss_weight) F(place.gain_weight) F(place.transfer_weight) F(place.gain_min_ns) F(hold) F(copy_percent)    \
-        F(latency_ns) F(bytes_per_s) F(overhead_ns) F(budget_step_bytes)
+    F(place.miss_weight)                                                                                               \
+    F(place.gain_weight) F(place.transfer_weight) F(place.gain_min_ns) F(hold) F(copy_percent) F(latency_ns)           \
+        F(bytes_per_s) F(overhead_ns) F(budget_step_bytes)
 #define EVENT_FIELDS(F)                                                                                                \
     F(server)                                                                                                          \
-    F(lane) F(group) F(workers) F(items) F(host) F(to_host) F(pool) F(job) F(rank) F(part) F(weight) F(class_id)       \
-        F(flags) F(failed) F(saturated) F(data_known) F(data_host) F(pools) F(sequence) F(wait_ns) F(window_ns)        \
-            F(cpu_ns) F(io_ns) F(margin_ns) F(wall_ns) F(output_bytes) F(budget_bytes) F(inflight_bytes) F(load_ns)    \
+    F(lane)                                                                                                            \
+    F(group) F(workers) F(items) F(host) F(to_host) F(pool) F(job) F(rank) F(part) F(weight) F(class_id) F(flags)      \
+        F(failed) F(saturated) F(data_known) F(data_host) F(pools) F(sequence) F(wait_ns) F(window_ns) F(cpu_ns)       \
+            F(io_ns) F(margin_ns) F(wall_ns) F(output_bytes) F(budget_bytes) F(inflight_bytes) F(load_ns)              \
                 F(latency_ns) F(bytes_per_s) F(features.samples) F(features.pixels_in) F(features.bytes_in)            \
                     F(features.pixels_out) F(features.hint_ns)
 #define ACTION_FIELDS(F)                                                                                               \
     F(type)                                                                                                            \
-    F(server) F(lane) F(part) F(sequence) F(deadline_ns) F(reason) F(candidates) F(total_ns) F(late_ns) F(cpu_ns)      \
-        F(io_ns) F(queue_ns) F(net_ns) F(local_ns)
+    F(server)                                                                                                          \
+    F(lane) F(part) F(sequence) F(deadline_ns) F(reason) F(candidates) F(total_ns) F(late_ns) F(cpu_ns) F(io_ns)       \
+        F(queue_ns) F(net_ns) F(local_ns)
 
 /* ---- digest: FNV-1a over the fields as eight little-endian bytes each */
 
@@ -142,7 +145,7 @@ static stoker_status get_field(struct stk_journal_reader *reader, const char *na
                                stoker_error *err)
 {
     size_t at = reader->offset;
-    uint64_t value;
+    uint64_t value = 0;
     if (!get(reader, &value))
         return stk_fail(err, STOKER_ERR_CORRUPT, "field '%s' at offset %zu of the journal is cut off or too long", name,
                         at);
@@ -182,7 +185,7 @@ static stoker_status check_limits(const struct stk_engine_limits *limits, stoker
 static stoker_status read_head(struct stk_journal_reader *reader, struct stk_engine_limits *limits,
                                struct stk_engine_options *options, stoker_error *err)
 {
-    uint64_t value;
+    uint64_t value = 0;
 #define GET(name)                                                                                                      \
     STK_TRY(get_field(reader, #name, UINT32_MAX, &value, err));                                                        \
     limits->name = (uint32_t)value;
@@ -206,7 +209,7 @@ stoker_status stk_journal_open(struct stk_journal_reader *reader, const uint8_t 
     struct stk_journal_reader fresh = {.data = data, .size = size};
     struct stk_engine_limits limits = {0};
     struct stk_engine_options options = {0};
-    uint64_t version;
+    uint64_t version = 0;
     if (size < MAGIC_BYTES || memcmp(data, MAGIC, MAGIC_BYTES) != 0)
         return stk_fail(err, STOKER_ERR_CORRUPT, "this is no journal: it does not begin with '%s'", MAGIC);
     fresh.offset = MAGIC_BYTES;
@@ -223,7 +226,7 @@ stoker_status stk_journal_open(struct stk_journal_reader *reader, const uint8_t 
 
 static stoker_status read_event(struct stk_journal_reader *reader, struct stk_event *event, stoker_error *err)
 {
-    uint64_t value, present, bit = 1;
+    uint64_t value = 0, present = 0, bit = 1;
     *event = (struct stk_event){0};
     STK_TRY(get_field(reader, "type", STK_EVENT_TICK, &value, err));
     event->type = (enum stk_event_type)value;
@@ -245,7 +248,7 @@ static stoker_status read_event(struct stk_journal_reader *reader, struct stk_ev
 static stoker_status read_step(struct stk_journal_reader *reader, struct stk_event *events, size_t cap,
                                struct stk_journal_step *step, stoker_error *err)
 {
-    uint64_t value;
+    uint64_t value = 0;
     STK_TRY(get_field(reader, "time", NOW_NS_MAX - reader->now_ns, &value, err));
     step->now_ns = reader->now_ns + value;
     STK_TRY(get_field(reader, "events", STK_JOURNAL_EVENTS_MAX, &value, err));
@@ -271,7 +274,7 @@ static stoker_status read_step(struct stk_journal_reader *reader, struct stk_eve
 stoker_status stk_journal_next(struct stk_journal_reader *reader, struct stk_event *events, size_t cap,
                                struct stk_journal_step *out_step, stoker_error *err)
 {
-    uint64_t tag;
+    uint64_t tag = 0;
     struct stk_journal_step step;
     stoker_error cause = {0};
     if (reader->ended || reader->offset == reader->size) return STOKER_END;
