@@ -36,6 +36,11 @@ int core_duration(PyObject *seconds, uint64_t *out_ns);
  * the text. The caller frees the array with PyMem_Free and drops `keep`. */
 const char **core_texts(PyObject *sequence, PyObject **out_keep, Py_ssize_t *out_count);
 
+/* Reads the keywords of Client.open_loader(); *out_quarantine is a new object that the options point into, or NULL. -1
+ * with an exception. */
+int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source, stoker_loader_options *out,
+                        PyObject **out_quarantine);
+
 /* Creates a heap type and adds it to the module under `name`; returns it (borrowed from the module) or NULL. */
 PyTypeObject *core_add_type(PyObject *module, const char *name, PyType_Spec *spec);
 

@@ -219,6 +219,10 @@ class Client:
         stall_limit: float | None = None,
         any_order: bool = False,
         name: str | None = None,
+        isolation: int = 0,
+        worker_max_bytes: int = 0,
+        sample_timeout: float | None = None,
+        quarantine: str | bytes | None = None,
     ) -> Loader: ...
     def status(self, timeout: float = 5.0) -> str: ...
     def drain_log(self) -> list[tuple[int, str, str, int]]: ...

@@ -286,38 +286,22 @@ static PyObject *client_closed(PyObject *object, void *unused)
 static PyObject *client_open_loader(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct client_object *self = (struct client_object *)object;
-    static char *names[] = {"source",  "num_workers", "batch_samples_max", "max_bytes", "on_error",
-                            "retries", "stall_limit", "any_order",         "name",      NULL};
-    PyObject *source_object, *stall = NULL;
+    PyObject *source_object, *quarantine = NULL;
     stoker_loader_options options = STOKER_LOADER_OPTIONS_INIT;
-    options.num_workers = 1;
-    unsigned long long max_bytes = 0;
-    int on_error = 0, any_order = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIKiIOpz", names, &source_object, &options.num_workers,
-                                     &options.batch_samples_max, &max_bytes, &on_error, &options.retries, &stall,
-                                     &any_order, &options.name) ||
-        core_duration(stall, &options.stall_limit_ns) < 0) {
+    if (core_loader_options(args, kwargs, &source_object, &options, &quarantine) < 0) {
         return NULL;
     }
     stoker_source *source = core_source_handle(source_object);
     struct loader_object *loader =
         source != NULL ? (struct loader_object *)((allocfunc)PyType_GetSlot(loader_type, Py_tp_alloc))(loader_type, 0)
                        : NULL;
-    if (loader == NULL) {
+    stoker_client *client = loader != NULL ? client_enter(self) : NULL;
+    if (client == NULL) {
+        Py_XDECREF((PyObject *)loader);
+        Py_XDECREF(quarantine);
         return NULL;
     }
     loader->owner = (struct client_object *)Py_NewRef(object);
-    options.max_bytes = max_bytes;
-    options.on_error = (stoker_on_error)on_error;
-    options.any_order = (uint32_t)any_order;
-    if (options.stall_limit_ns == UINT64_MAX) {
-        options.stall_limit_ns = 0; /* the documented default */
-    }
-    stoker_client *client = client_enter(self);
-    if (client == NULL) {
-        Py_DECREF((PyObject *)loader);
-        return NULL;
-    }
     stoker_error err = {0};
     stoker_status status;
     stoker_loader *handle = NULL;
@@ -330,6 +314,7 @@ static PyObject *client_open_loader(PyObject *object, PyObject *args, PyObject *
     }
     Py_END_ALLOW_THREADS
     client_leave(self);
+    Py_XDECREF(quarantine);
     if (status < 0) {
         Py_DECREF((PyObject *)loader);
         (void)core_raise(status, &err, detail, detail_size);
@@ -520,6 +505,21 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
                          (unsigned long long)stats.last_ready_ns, "bytes_held", (unsigned long long)stats.bytes_held);
 }
 
+static PyObject *loader_quarantine(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct loader_object *self = (struct loader_object *)object;
+    stoker_loader *loader = loader_enter(self);
+    if (loader == NULL) {
+        return NULL;
+    }
+    char digest[STOKER_DIGEST_HEX_BYTES];
+    uint64_t count = 0;
+    stoker_loader_quarantine(loader, digest, &count);
+    loader_leave(self);
+    return Py_BuildValue("(sK)", digest, (unsigned long long)count);
+}
+
 static PyObject *loader_close(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -583,6 +583,8 @@ static PyMethodDef loader_methods[] = {
     {"next", loader_next, METH_VARARGS,
      "next(timeout=None) -> Batch or None\n\nThe next batch; None when nothing is outstanding; TimeoutError."},
     {"stats", loader_stats, METH_NOARGS, "stats() -> dict\n\nCounters since the loader was opened."},
+    {"quarantine", loader_quarantine, METH_NOARGS,
+     "quarantine() -> (digest, entries)\n\nWhat its list leaves out; an empty digest without one."},
     {"close", loader_close, METH_NOARGS, "close() -> None\n\nOutstanding requests are cancelled; batches stay valid."},
     {NULL, NULL, 0, NULL},
 };

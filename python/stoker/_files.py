@@ -50,6 +50,19 @@ def _manifest(path: str) -> list[str]:
     return found
 
 
+def _absolute(paths: list) -> list:
+    """The paths as they are meant now: the process may change its folder before they are used."""
+    if all(os.path.isabs(path) for path in paths):
+        return paths
+    try:
+        folder = os.getcwd()
+    except OSError as error:
+        raise errors.CallerError(
+            f"relative paths cannot be looked up: the working directory is gone ({error.strerror})"
+        ) from None
+    return [path if os.path.isabs(path) else os.path.join(folder, os.fsdecode(path)) for path in paths]
+
+
 def find(source, extensions: frozenset[str], noun: str) -> list[str]:
     """The paths that a user means: a folder, one file, a manifest, or an iterable of paths."""
     if isinstance(source, (str, os.PathLike)):
@@ -60,16 +73,16 @@ def find(source, extensions: frozenset[str], noun: str) -> list[str]:
             found = _walk(text, extensions)
             if not found:
                 raise errors.CallerError(f"no {noun} file ({', '.join(sorted(extensions))}) below {text!r}")
-            return found
+            return _absolute(found)
         if os.path.splitext(text)[1].lower() in extensions:
-            return [text]
+            return _absolute([text])
         if not os.path.exists(text):
             article = "an" if noun[0] in "aeiou" else "a"
             raise errors.CallerError(
                 f"{text!r} is neither a folder, nor {article} {noun} file, nor a manifest: it does not exist"
             )
         return _manifest(text)
-    return [os.fspath(path) for path in source]
+    return _absolute([os.fspath(path) for path in source])
 
 
 def find_listed(source, extensions: frozenset[str], noun: str) -> tuple[list[str], list[str] | None]:

@@ -26,6 +26,8 @@ __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
 _log = logging.getLogger("stoker")
 _ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
+_ISOLATION = {"auto": 0, "on": 1, "off": 2}
+_LOG_SLICE_S = 2.0  # how long a wait may keep records from the log
 _DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32, 5: torch.int64, 6: torch.int16}
 
 
@@ -55,6 +57,13 @@ def native_view(dataset):
     if base is None or any(getattr(type(dataset), name, None) is not getattr(base, name, None) for name in own):
         return None  # a subclass that does something of its own
     return NativeView(dataset, indices)
+
+
+def _is_of_a_sample(error) -> bool:
+    """Is a file at fault? Also one that asks for too much, or that is no regular file."""
+    if isinstance(error, errors.DataError):
+        return True
+    return error.status in ("UNSUPPORTED", "LIMIT", "TIMEOUT") and str(error).startswith("sample ")
 
 
 def report_skipped(skipped) -> None:
@@ -105,11 +114,20 @@ def _take(loader):
         source = _core.process_source(
             argv=_pickling.template_command(_pickling.package_parent()),
             env=[f"{name}={value}" for name, value in os.environ.items()],
-            cwd=os.getcwd(),
+            cwd=_folder(),
             payload=payload,
             count=_length(loader.dataset),
         )
     return Crew(loader, source, digest)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise errors.CallerError(
+            f"workers cannot be started where this process is: its working directory is gone ({error.strerror})"
+        ) from None
 
 
 def _payload(loader) -> bytes:
@@ -158,6 +176,12 @@ class Crew:
             "stall_limit": loader.stall_limit_s,
             "any_order": not loader.in_order,
         }
+        if loader._native is not None:
+            self._options["isolation"] = _ISOLATION[loader.isolation]
+            self._options["worker_max_bytes"] = loader.worker_max_bytes or 0
+            self._options["sample_timeout"] = loader.sample_timeout_s
+            self._options["quarantine"] = loader.quarantine
+        self._state = loader._state
         self._workers = loader.num_workers
         self._by_worker = loader.seeding == "worker" and loader._native is None
         self._samples = _batch_size(loader)
@@ -190,6 +214,9 @@ class Crew:
             )
         self._lanes.append(lane)
         self._samples_max.append(samples)
+        if self._options.get("quarantine") is not None:
+            digest, entries = lane.quarantine()
+            self._state.quarantined = {"digest": digest, "entries": entries}
         if self.iteration:
             lane.begin()
         return lane
@@ -355,7 +382,7 @@ class Crew:
     def _take(self, lane, timeout, on_failure, index=None):
         """The next batch of a lane; failures become the exceptions that the user sees. `index` is what was asked for."""
         try:
-            batch = lane.next(timeout)
+            batch = self._wait(lane, timeout)
         except errors.DataServerError:
             if not self._lost():
                 on_failure()
@@ -365,8 +392,10 @@ class Crew:
             detail = getattr(error, "detail", b"")
             if detail:
                 raise _pickling.load_exception(detail) from None
-            if isinstance(error, errors.DataError) and self._native is not None:
+            if self._native is not None and _is_of_a_sample(error):
                 raise errors.SampleError(error.message, error.context, error.status, error.os_error) from None
+            if error.context.startswith("connection to the DataServer"):
+                self._lost()  # it was ended from this side: nothing can be had from it any more
             if index is not None and self._native is None:  # the plane knows a Python batch as bytes only
                 where = f"batch of samples {errors.show(index)}" if self._collated else f"sample {errors.show(index)}"
                 context = f"{where}: {error.context}" if error.context else where
@@ -377,6 +406,20 @@ class Crew:
         if batch is None and self._in_order:
             raise errors.InternalError("the plane has lost count of the batches that are outstanding")
         return batch
+
+    @staticmethod
+    def _wait(lane, timeout):
+        """The next batch of a lane. What is said meanwhile, of a DataServer that is stopped, is not kept until the end."""
+        while True:
+            part = _LOG_SLICE_S if timeout is None else min(timeout, _LOG_SLICE_S)
+            try:
+                return lane.next(part)
+            except TimeoutError:
+                _plane.drain_log()
+                if timeout is not None:
+                    timeout -= part
+                    if timeout <= 0:
+                        raise
 
     @contextlib.contextmanager
     def _watched(self):

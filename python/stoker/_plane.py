@@ -9,6 +9,7 @@ SLURM_STEP_ID, STOKER_PROGRAM, STOKER_SHM_DIR, STOKER_CONNECT_TIMEOUT (seconds).
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import os
 import shutil
@@ -59,6 +60,29 @@ def rank_and_world() -> tuple[int, int]:
     return rank, max(world, 1)
 
 
+def _local_rank_and_world() -> tuple[int, int]:
+    world = _number("LOCAL_WORLD_SIZE", 0)
+    if world <= 0:  # some launchers set LOCAL_RANK alone
+        return 0, 1
+    rank = _number("LOCAL_RANK", 0)
+    if not 0 <= rank < world:
+        raise errors.CallerError(f"LOCAL_RANK is {rank}, LOCAL_WORLD_SIZE is {world}: expected 0 to {world - 1}")
+    return rank, world
+
+
+def _connect_timeout() -> float:
+    text = os.environ.get("STOKER_CONNECT_TIMEOUT") or "10"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise errors.CallerError(
+            f"the environment variable STOKER_CONNECT_TIMEOUT is {text!r}, a number of seconds above 0 was expected"
+        )
+    return seconds
+
+
 def job_key() -> str | None:
     """Text that all ranks of this job share; None without a launcher: then this process is alone."""
     if not any(name in os.environ for name in ("WORLD_SIZE", "TORCHELASTIC_RUN_ID")):
@@ -106,8 +130,11 @@ def interruptible(function, **arguments):
     done = threading.Event()  # Thread.join() takes a thread for dead when Ctrl-C interrupts it
     _opening[:] = [other for other in _opening if not other.is_set()] + [done]
     threading.Thread(target=run, name="stoker-open", daemon=True).start()
-    while not done.wait(0.05):
-        pass
+    for turn in itertools.count(1):
+        if done.wait(0.05):
+            break
+        if turn % 40 == 0:  # what is said meanwhile, of a DataServer that is stopped, is not kept until the end
+            drain_log()
     result, error = outcome.pop()
     if error is not None:
         raise error
@@ -126,7 +153,7 @@ def client():
                 "the stoker program was not found beside this interpreter or on PATH; set STOKER_PROGRAM to its path"
             )
         rank, world = rank_and_world()
-        local_world = _number("LOCAL_WORLD_SIZE", 0)  # some launchers set LOCAL_RANK alone
+        local_rank, local_world = _local_rank_and_world()
         _client = interruptible(
             _core.Client,
             job_key=job_key(),
@@ -134,9 +161,9 @@ def client():
             shm_dir=os.environ.get("STOKER_SHM_DIR") or None,
             rank=rank,
             world_size=world,
-            local_rank=_number("LOCAL_RANK", 0) if local_world > 0 else 0,
-            local_world_size=max(local_world, 1),
-            connect_timeout=float(os.environ.get("STOKER_CONNECT_TIMEOUT") or 10),
+            local_rank=local_rank,
+            local_world_size=local_world,
+            connect_timeout=_connect_timeout(),
         )
         _pid = os.getpid()
         return _client

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 import threading
 import time
@@ -64,6 +65,15 @@ class DistributedDataLoader(DataLoader):
             of ``generator`` or of torch).
         stall_limit_s: a worker that is busy longer with one task is replaced; default 300.
 
+    Arguments for native datasets (decoded by workers without Python):
+        isolation: ``"auto"``: workers give up the system calls that a decoder has no need of, where the machine can do
+            that; ``"on"``: or the loader fails; ``"off"``.
+        worker_max_bytes: private memory that one worker may use; a sample that needs more is bad; default: no limit.
+        sample_timeout_s: CPU seconds that one sample may take; one that takes more is bad; default 120, ``math.inf``
+            for no limit.
+        quarantine: path of a list of bad files (SQLite), made if it does not exist. What is on it when the iteration
+            begins is passed over, whatever ``on_error`` is; what fails is added. See :attr:`quarantined`.
+
     Errors at ``next()``: what a Python dataset raised, as in the stock loader, with ``sample_key``;
     :class:`stoker.SampleError` for a file of a native dataset; :class:`stoker.errors.DataServerError` when the
     DataServer is gone.
@@ -102,6 +112,10 @@ class DistributedDataLoader(DataLoader):
         device=None,
         seed: int | None = None,
         stall_limit_s: float | None = None,
+        isolation: str = "auto",
+        worker_max_bytes: int | None = None,
+        sample_timeout_s: float | None = None,
+        quarantine: str | os.PathLike | None = None,
         **stock,
     ) -> None:
         known = {"prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"} & _STOCK
@@ -130,9 +144,14 @@ class DistributedDataLoader(DataLoader):
             raise errors.CallerError(f"shard={shard!r} is neither 'auto' nor 'none'")
         if on_error not in ("raise", "skip", "replace"):
             raise errors.CallerError(f"on_error={on_error!r} is none of 'raise', 'skip', 'replace'")
-        for argument, value in (("prefetch_batches", prefetch_batches), ("retries", retries), ("max_bytes", max_bytes)):
-            if value is not None and value < 0:
-                raise errors.CallerError(f"{argument}={value!r} is negative")
+        if isolation not in ("auto", "on", "off"):
+            raise errors.CallerError(f"isolation={isolation!r} is none of 'auto', 'on', 'off'")
+        prefetch_batches = _whole("prefetch_batches", prefetch_batches)
+        retries = _whole("retries", retries)
+        max_bytes = _whole("max_bytes", max_bytes)
+        worker_max_bytes = _whole("worker_max_bytes", worker_max_bytes)
+        stall_limit_s = _seconds("stall_limit_s", stall_limit_s)
+        sample_timeout_s = _seconds("sample_timeout_s", sample_timeout_s)
         rank, world = _plane.rank_and_world()
         self._sharded = shard == "auto" and world > 1 and sampler is None and batch_sampler is None
         if self._sharded:
@@ -160,6 +179,8 @@ class DistributedDataLoader(DataLoader):
         )
         self._native = _lane.native_view(dataset) if pad_value is None and self._runs_native() else None
         self._check_policy(on_error, fan_out, pad_value, seeding)
+        given = {"worker_max_bytes": worker_max_bytes, "sample_timeout_s": sample_timeout_s, "quarantine": quarantine}
+        self._check_native(given, isolation)
         self.prefetch_batches = prefetch_batches
         self.max_bytes = max_bytes or 0
         self.on_error = on_error
@@ -173,6 +194,10 @@ class DistributedDataLoader(DataLoader):
         self.device = torch.device(device) if device is not None else None
         self.seed = seed
         self.stall_limit_s = stall_limit_s
+        self.isolation = isolation
+        self.worker_max_bytes = worker_max_bytes
+        self.sample_timeout_s = sample_timeout_s
+        self.quarantine = None if quarantine is None else os.fspath(quarantine)
         self._epoch = None
         self._epoch_seen = None
         self._iterations = 0
@@ -204,6 +229,26 @@ class DistributedDataLoader(DataLoader):
             raise _refuse("seeding='worker'", "with in_order=False batch i does not belong to worker i mod num_workers")
         if pad_value is not None:
             self.collate_fn = _fanout.PaddingCollate(pad_value)
+
+    def _check_native(self, given: dict, isolation: str) -> None:
+        """Options of native workers mean nothing where Python makes the samples."""
+        if self._native is not None:
+            files = isinstance(self._native, _lane.NativeView)
+            if given["quarantine"] is not None and not files:
+                raise _refuse("quarantine=", "samples of this dataset are no files")
+            return
+        why = "num_workers=0 makes them in this process" if self.num_workers == 0 else "they run the dataset's own code"
+        for argument, value in given.items():
+            if value is not None:
+                raise _refuse(f"{argument}=", f"samples of this loader are not made by native workers: {why}")
+        if isolation == "on":
+            raise _refuse("isolation='on'", f"samples of this loader are not made by native workers: {why}")
+
+    @property
+    def quarantined(self) -> dict | None:
+        """What the quarantine list leaves out of this loader's results: ``{"digest": hexadecimal SHA-256, "entries":
+        number}``, known from the first iteration on; else None. Part of what fixes the results, so of a saved state."""
+        return self._state.quarantined
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the sampler (if it has one) and of the samples' randomness, with persistent workers too."""
@@ -269,6 +314,7 @@ class _State:
         self.data_deadline_s = data_deadline_s
         self.counts = {"steps": 0, "deadline_misses": 0, "wait_s": 0.0, "first_batch_s": None, "ready_s": None}
         self.totals: dict = {}
+        self.quarantined = None
         self.idle = None
         self.abandoned = False
 
@@ -303,6 +349,32 @@ class _State:
                 idle.close()
         except Exception:  # at exit the client may be closed already
             pass
+
+
+def _whole(argument: str, value) -> int | None:
+    """A number of things, not below 0."""
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise errors.CallerError(f"{argument}={value!r} is no whole number") from None
+    if number < 0:
+        raise errors.CallerError(f"{argument}={value!r} is negative")
+    return number
+
+
+def _seconds(argument: str, value) -> float | None:
+    """A duration above 0."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise errors.CallerError(f"{argument}={value!r} is no number of seconds") from None
+    if not number > 0:
+        raise errors.CallerError(f"{argument}={value!r} is not above 0 seconds")
+    return number
 
 
 def _check_dataset(dataset) -> None:
