@@ -84,8 +84,8 @@ def main():
     matplotlib.use("Agg")
     from matplotlib import pyplot
     report = json.loads(pathlib.Path(options.file).read_text() if options.file else sys.stdin.read())
-    if report.get("schema") != "stoker-sim-compare/1":
-        print(f"plot_sim: schema is {report.get('schema')!r}, expected 'stoker-sim-compare/1'", file=sys.stderr)
+    if report.get("schema") != "stoker.sim.compare/1":
+        print(f"plot_sim: schema is {report.get('schema')!r}, expected 'stoker.sim.compare/1'", file=sys.stderr)
         return 3
     tables, out = report["tables"], pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)

@@ -158,7 +158,7 @@ static struct sim_json *constants_json(const struct sim_options *options)
 static void print_json(struct sim_report *report)
 {
     struct sim_json *json = sim_json_object();
-    sim_json_text(json, "schema", "stoker-sim-compare/1");
+    sim_json_text(json, "schema", "stoker.sim.compare/1");
     sim_json_text(json, "study", "published");
     sim_json_bool(json, "simulated", true);
     sim_json_integer(json, "first_seed", (int64_t)report->seeds.first);

@@ -58,7 +58,7 @@ static int run_all(const struct sim_options *options)
         status = run_scenario(options, options->arguments[i], table, digests);
     if (status == SIM_EXIT_DONE && options->json) {
         struct sim_json *json = sim_json_object();
-        sim_json_text(json, "schema", "stoker-sim-run/1");
+        sim_json_text(json, "schema", "stoker.sim.run/1");
         sim_json_bool(json, "simulated", true);
         sim_json_integer(json, "first_seed", (int64_t)options->seeds.first);
         sim_json_integer(json, "seeds", options->seeds.count);
@@ -118,7 +118,7 @@ static int command_constants(const struct sim_options *options)
         sim_json_append(list, entry);
     }
     struct sim_json *json = sim_json_object();
-    sim_json_text(json, "schema", "stoker-sim-constants/1");
+    sim_json_text(json, "schema", "stoker.sim.constants/1");
     sim_json_member(json, "constants", list);
     if (options->json) sim_json_print(json, stdout);
     sim_json_free(json);

@@ -126,6 +126,7 @@ double sim_stall_growth(const struct sim_run *run, uint64_t bytes)
 static uint64_t next_ns(const struct sim_run *run, const struct sim_batch *batch)
 {
     const struct sim_overheads *overheads = &run->config->system.overheads;
+    STK_ASSERT(run->config->workload.batch > 0);
     double inside = overheads->next_s;
     if (overheads->next_gbps > 0) inside += (double)batch->bytes / 1e9 / overheads->next_gbps;
     uint64_t key = batch->step * SIM_RANKS_MAX + batch->rank;

@@ -100,7 +100,7 @@ static stoker_status replay_steps(struct replay *replay, stoker_error *err)
 static void print_json(const struct replay *replay)
 {
     struct sim_json *json = sim_json_object();
-    sim_json_text(json, "schema", "stoker-sim-replay/1");
+    sim_json_text(json, "schema", "stoker.sim.replay/1");
     sim_json_bool(json, "same", !replay->differs);
     sim_json_integer(json, "steps", (int64_t)replay->steps);
     sim_json_integer(json, "events", (int64_t)replay->event_count);

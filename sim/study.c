@@ -144,6 +144,7 @@ static void set_ladder(const struct sim_constants *constants, enum sim_contender
 static void set_ours(const struct sim_constants *constants, const struct sim_study_point *point, struct sim_system *out)
 {
     out->policy = SIM_ENGINE;
+    out->planned = false; /* tokens within a step are equal here: the shipped tier 1 deals them in order */
     out->place = SIM_UNIT_BATCH;
     out->piece = SIM_UNIT_SAMPLE;
     out->hold = (uint32_t)constants->ours_hold;
@@ -162,6 +163,7 @@ static void make_fair(const struct sim_constants *constants, const struct sim_st
                       struct sim_system *out)
 {
     out->depth = (uint32_t)constants->fair_depth;
+    out->planned = false;
     out->overheads = (struct sim_overheads){.cost_factor = 1, .control_s = constants->fair_control_s};
     if (system_is_ours(point->contender)) out->overheads.task_gbps = constants->fair_ours_task_gbps;
     if (point->contender != SIM_STUDY_RANK_LOCAL) return;

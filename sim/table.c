@@ -66,7 +66,7 @@ static void print_row(const struct sim_table *table, const int *widths, uint32_t
 
 void sim_table_print(const struct sim_table *table, FILE *out)
 {
-    int widths[SIM_TABLE_COLUMNS];
+    int widths[SIM_TABLE_COLUMNS] = {0};
     for (uint32_t i = 0; i < table->column_count; i++) widths[i] = width_of(table, i);
     fprintf(out, "%s\n\n", table->title);
     print_row(table, widths, 0, true, out);

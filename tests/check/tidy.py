@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy over the sources of src/, with the commands of a build folder and the choice of .clang-tidy.
+"""clang-tidy over the sources of src/ and sim/, with the commands of a build folder and the choice of .clang-tidy.
 
 It takes a second or two a file, so what was found clean is remembered in the build folder under a digest of the source,
 of the headers of this tree that it includes, and of the choice of checks, and looked at again only when one of them
@@ -22,15 +22,15 @@ import layers
 
 
 def sources(tree):
-    """What the build compiles of src/, tests left out: their macros are cmocka's."""
+    """What the build compiles of src/ and sim/, tests left out: their macros are cmocka's."""
     table = tree.build / "compile_commands.json" if tree.build else None
     if table is None or not table.is_file():
         raise common.Skip("no compile_commands.json")
-    inside = (tree.root / "src").resolve()
+    inside = {(tree.root / folder).resolve() for folder in ("src", "sim")}
     found = set()
     for entry in json.loads(table.read_text()):
         path = (tree.build / entry["directory"] / entry["file"]).resolve()
-        if inside in path.parents and not path.name.endswith("_test.c") and path.is_file():
+        if inside & set(path.parents) and not path.name.endswith("_test.c") and path.is_file():
             found.add(path)
     return sorted(found)
 
@@ -62,7 +62,7 @@ def check_tidy(tree):
         raise common.Skip("clang-tidy is not installed")
     paths = sources(tree)
     if not paths:
-        raise common.Skip("the build compiles nothing of src/")
+        raise common.Skip("the build compiles nothing of src/ or sim/")
     memory = tree.build / "tidy-clean.txt"  # grows as files are found clean: a run that is cut short was not in vain
     clean = set(memory.read_text().split()) if memory.is_file() else set()
     digest = digests(tree, paths)
@@ -91,7 +91,7 @@ def check_tidy(tree):
     return found
 
 
-RULES = {"clang-tidy finds nothing in src": check_tidy}
+RULES = {"clang-tidy finds nothing in src and sim": check_tidy}
 
 if __name__ == "__main__":
     sys.exit(common.run(RULES, __doc__))

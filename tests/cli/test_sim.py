@@ -51,7 +51,7 @@ def scenario(tmp_path, **changes):
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.json")), ids=lambda path: path.stem)
 def test_shipped_scenarios_run_and_repeat(sim, path):
     first = result(sim("run", path, "--seed", 7, "--json"))
-    assert first["schema"] == "stoker-sim-run/1" and first["simulated"] is True
+    assert first["schema"] == "stoker.sim.run/1" and first["simulated"] is True
     assert [entry["system"] for entry in first["runs"]] == [entry["name"] for entry in
                                                              json.loads(path.read_text())["systems"]]
     for row in first["runs"]:
@@ -77,7 +77,7 @@ def test_compare_puts_scenarios_in_one_table(sim):
 def test_a_journal_of_a_run_replays_to_the_same_actions(sim, tmp_path):
     assert sim("run", SCENARIOS / "dead-server.json", "--journal", "events").returncode == 0
     report = result(sim("replay", "events", "--json"))
-    assert report["schema"] == "stoker-sim-replay/1" and report["same"] is True
+    assert report["schema"] == "stoker.sim.replay/1" and report["same"] is True
     assert report["placed"] > 100 and report["steps"] > 500 and report["events"] >= report["steps"]
     text = sim("replay", "events")
     assert text.returncode == 0 and text.stdout.endswith("same actions\n")
@@ -162,7 +162,7 @@ def test_help_is_printed_without_a_command_too(sim):
 
 def test_constants_say_where_they_come_from(sim):
     report = result(sim("constants", "--json"))
-    assert report["schema"] == "stoker-sim-constants/1"
+    assert report["schema"] == "stoker.sim.constants/1"
     origins = {entry["origin"] for entry in report["constants"]}
     assert origins == {"fitted", "measured", "assumed", "tuned"}
     assert all(entry["text"] for entry in report["constants"])
@@ -176,7 +176,7 @@ def study(sim_program):
 
 
 def test_the_study_prints_the_summary(study):
-    assert study["schema"] == "stoker-sim-compare/1" and study["first_seed"] == 1001 and study["seeds"] == 4
+    assert study["schema"] == "stoker.sim.compare/1" and study["first_seed"] == 1001 and study["seeds"] == 4
     for world, keys in SUMMARY.items():
         assert list(study["summary"][world]) == keys
 
