@@ -2,8 +2,8 @@
  *
  * Random changes of pictures: which part is taken, mirrored or not, colours. Part of the forms of videos and images.
  *
- * What is chosen is a function of the draw of the sample (stoker_sample_draw()) and the size of its picture, the same on
- * every machine, and for all frames of a clip. Formulas: docs/reference/transforms.md.
+ * What is chosen is a function of the draw of the sample (stoker_sample_draw()) and the size of its picture, the same
+ * on every machine, and for all frames of a clip. Formulas: docs/reference/transforms.md.
  */
 #ifndef STOKER_AUGMENT_H
 #define STOKER_AUGMENT_H
@@ -17,8 +17,8 @@ extern "C" {
 typedef enum stoker_crop {
     STOKER_CROP_CENTRE = 0, /**< the middle of the scaled picture */
     STOKER_CROP_RANDOM = 1, /**< any part of it, all alike */
-    STOKER_CROP_RESIZED = 2 /**< a part of the picture of random area and shape, scaled to width x height; the resize mode
-                                 is not looked at */
+    STOKER_CROP_RESIZED = 2 /**< a part of the picture of random area and shape, scaled to width x height; the resize
+                                 mode is not looked at */
 } stoker_crop;
 
 /** Zero everywhere means that nothing is random. */

@@ -25,7 +25,7 @@ typedef struct stoker_clip {
     uint32_t frames, width, height;
 } stoker_clip;
 
-/* ------------------------------------------------------------------------------------------------ patches that merge */
+/* ----------------------------------------------------------------------------------------------- patches that merge */
 
 typedef enum stoker_fit_limits {
     STOKER_FIT_FRAME = 0, /**< pixels_min and pixels_max are of one frame */
@@ -97,8 +97,8 @@ typedef struct stoker_clip_facts {
     double duration_s;      /**< seconds; only looked at by rate */
 } stoker_clip_facts;
 
-/** Number of frames that a rule takes of a clip. A clip with fewer frames than the fixed number, or than one group, gets
- * that many all the same: its last frame is repeated.
+/** Number of frames that a rule takes of a clip. A clip with fewer frames than the fixed number, or than one group,
+ * gets that many all the same: its last frame is repeated.
  *
  * Owns:    everything is borrowed; *out_count is set on success.
  * Threads: any.
@@ -121,7 +121,7 @@ typedef struct stoker_frame_place {
  */
 STOKER_API uint64_t stoker_frames_index(stoker_frame_choice choice, const stoker_frame_place *place);
 
-/* ------------------------------------------------------------------------------------------ tubelets, causal latents */
+/* ----------------------------------------------------------------------------------------- tubelets, causal latents */
 
 /** Tokens of an encoder of tubelets: (frames / tubelet) * (height / patch) * (width / patch), integer divisions. */
 typedef struct stoker_tubelet_rule {
@@ -151,7 +151,7 @@ typedef struct stoker_latent_rule {
 } stoker_latent_rule;
 
 typedef struct stoker_latent_plan {
-    uint32_t channels, t, h, w; /**< latent: channels x ((frames - 1) / stride_t + 1) x height / stride x width / stride */
+    uint32_t channels, t, h, w; /**< t = (frames - 1) / stride_t + 1, h = height / stride, w = width / stride */
     uint64_t tokens;
     uint32_t frames_used; /**< the rest of the frames is dropped: frames should be a multiple of stride_t, plus 1 */
 } stoker_latent_plan;
@@ -165,7 +165,7 @@ typedef struct stoker_latent_plan {
 STOKER_API stoker_status stoker_latent_plan_clip(const stoker_latent_rule *rule, const stoker_clip *clip,
                                                  stoker_latent_plan *out_plan, stoker_error *err);
 
-/* ------------------------------------------------------------------------------------------------------------ samples */
+/* ---------------------------------------------------------------------------------------------------------- samples */
 
 typedef enum stoker_patch_media {
     STOKER_PATCHES_OF_VIDEOS = 0,
@@ -174,7 +174,7 @@ typedef enum stoker_patch_media {
 
 typedef enum stoker_patch_mode {
     STOKER_PATCHES_EXACT = 0, /**< to RGB at full size, then a bicubic resize of 8-bit values: what Pillow gives */
-    STOKER_PATCHES_FAST = 1   /**< videos: straight to the target size; JPEG images: decoded smaller where that is enough */
+    STOKER_PATCHES_FAST = 1   /**< videos: straight to the target size; JPEGs: decoded smaller where that is enough */
 } stoker_patch_mode;
 
 /** Samples of patches: a dict of `pixel_values` (patches, 3 * temporal * patch^2) and `grid_thw` (int64: t, h, w). In a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a random transform does to one picture: chosen here, from the draw and the size alone, and carried out by
- * augment_apply.c and the scalers. Pure: the same numbers on every machine, so no logarithm of the C library, whose last
- * bit differs between versions.
+ * augment_apply.c and the scalers. Pure: the same numbers on every machine, so no logarithm of the C library, whose
+ * last bit differs between versions.
  */
 #ifndef STK_MEDIA_AUGMENT_H
 #define STK_MEDIA_AUGMENT_H

@@ -61,7 +61,7 @@ static stoker_status check_clip(const stoker_clip *clip, stoker_error *err)
     return STOKER_OK;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- patches */
+/* ---------------------------------------------------------------------------------------------------------- patches */
 
 /* a / b rounded, half to even. */
 static uint64_t divide_even(uint64_t a, uint64_t b)
@@ -166,7 +166,7 @@ stoker_status stoker_patch_plan_clip(const stoker_patch_rule *rule, const stoker
     return STOKER_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ frames */
+/* ----------------------------------------------------------------------------------------------------------- frames */
 
 stoker_status stk_fit_check_frames(const stoker_frame_rule *rule, stoker_error *err)
 {
@@ -222,7 +222,7 @@ uint64_t stoker_frames_index(stoker_frame_choice choice, const stoker_frame_plac
     return choice == STOKER_FRAMES_STEP ? stk_sampling_step(n, count, i) : stk_sampling_uniform(n, count, i);
 }
 
-/* ------------------------------------------------------------------------------------------ tubelets, causal latents */
+/* ----------------------------------------------------------------------------------------- tubelets, causal latents */
 
 stoker_status stoker_tubelet_plan_clip(const stoker_tubelet_rule *rule, const stoker_clip *clip,
                                        stoker_tubelet_plan *out_plan, stoker_error *err)

@@ -3,8 +3,8 @@
  * How a picture becomes the width x height of a form: which part of it, scaled to what, which of that is kept and where
  * it lies, mirrored or not, colours. One plan for videos and images, in the coordinates of the picture as it is seen.
  *
- * The plan is pure; the rest carries it out on pictures that were decoded at their full size, or completes what a scaler
- * has made.
+ * The plan is pure; the rest carries it out on pictures that were decoded at their full size, or completes what a
+ * scaler has made.
  */
 #ifndef STK_MEDIA_LOOK_H
 #define STK_MEDIA_LOOK_H
@@ -57,8 +57,8 @@ void stk_look_room_fini(struct stk_look_room *room);
  * the room. Only if something is kept. NO_MEMORY. */
 stoker_status stk_look_scale(const struct stk_look *look, stoker_image_filter filter, const struct stk_planes *picture,
                              struct stk_look_room *room, struct stk_filtered *out, stoker_error *err);
-/* From the kept part, as planes or interleaved (`rgb`, else NULL), to the result: what is around it, mirrored, coloured.
- * In the room. NO_MEMORY. */
+/* From the kept part, as planes or interleaved (`rgb`, else NULL), to the result, in the room: what is around it,
+ * mirrored, coloured. NO_MEMORY. */
 stoker_status stk_look_finish(const struct stk_look *look, const struct stk_planes *kept,
                               const struct stk_filtered *rgb, struct stk_look_room *room, struct stk_planes *out,
                               stoker_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans of pictures: parts, windows that reach past the edge, letter boxes, rotations and orientations; and what is laid
- * around, mirrored and cut, pixel by pixel.
+ * Plans of pictures: parts, windows that reach past the edge, letter boxes, rotations and orientations; and what is
+ * laid around, mirrored and cut, pixel by pixel.
  */
 #include "media/look.h"
 

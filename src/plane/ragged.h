@@ -3,7 +3,7 @@
  * Batches of sources whose samples differ in size: where each sample's rows begin, and what stands in the place of bad
  * ones.
  *
- * The layout of such a batch follows from its ids, so a bad sample cannot simply be overwritten by another: the batch is
+ * The layout of such a batch follows from its ids, so a bad sample cannot be overwritten by another: the batch is
  * made to its end, its bad places get other ids, and it is laid out and made again in fresh memory. Which ids those are
  * depends on which samples are bad and on nothing else (rule C1): SKIP takes the good sample before the place, else the
  * one after it, REPLACE the next ids of the source.
