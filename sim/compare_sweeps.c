@@ -90,6 +90,35 @@ void sim_part_sweep(struct sim_report *report)
     sim_report_table(report, claims);
 }
 
+struct traffic {
+    double all, all_budget, worst_share, worst_miss;
+};
+
+static bool traffic_of(struct sim_report *report, struct sim_table *table, const char *name,
+                       struct sim_study_point point, struct traffic *traffic)
+{
+    struct sim_cell open, budget;
+    point.contender = SIM_STUDY_OURS;
+    if (!sim_report_cell(report, &point, &open)) return false;
+    point.contender = SIM_STUDY_OURS_BUDGET;
+    point.budget_gb_step = open.cross_host_gb / 100 * 0.45;
+    if (point.budget_gb_step < 1e-6) point.budget_gb_step = 1e-6;
+    if (!sim_report_cell(report, &point, &budget)) return false;
+    sim_table_add(table, name, sim_study_workload_name(point.workload), point.budget_gb_step, open.cross_host_gb,
+                  budget.cross_host_gb, open.miss_mean, budget.miss_mean, open.rate_geomean, budget.rate_geomean,
+                  open.wait_p95_s, budget.wait_p95_s);
+    traffic->all += open.cross_host_gb;
+    traffic->all_budget += budget.cross_host_gb;
+    /* Below a batch in 100 steps there is nothing to halve. */
+    double share = open.cross_host_gb > 1 ? budget.cross_host_gb / open.cross_host_gb : 0;
+    if (share > traffic->worst_share) traffic->worst_share = share;
+    double more = budget.miss_mean - open.miss_mean;
+    if (more > traffic->worst_miss) traffic->worst_miss = more;
+    return true;
+}
+
+/* In the two worlds of the study ours sends next to nothing. The third, at a little more than what the local cores can
+ * make, is for information: there each byte that crosses is needed, and half of them are missed. */
 void sim_part_traffic(struct sim_report *report)
 {
     static const struct sim_column columns[] = {{"world", -1},
@@ -103,37 +132,31 @@ void sim_part_traffic(struct sim_report *report)
                                                 {"samples_per_s_budget", 2},
                                                 {"wait_p95_s", 3},
                                                 {"wait_p95_s_budget", 3}};
+    static const char *const names[] = {"reproduction", "fair", "load 0.36"};
+    static const char *const claims_of[][3] = {{"reproduction: cross-host bytes, of those without",
+                                                "reproduction: the same, worst workload",
+                                                "reproduction: more misses, worst workload"},
+                                               {"fair: cross-host bytes, of those without",
+                                                "fair: the same, worst workload", "fair: more misses, worst workload"}};
     struct sim_table *table =
-        sim_table_make("traffic", "Cross-host GB in 100 steps, without and with a byte budget of half", columns,
+        sim_table_make("traffic", "Cross-host GB in 100 steps, without and with a byte budget of 45 %", columns,
                        sizeof columns / sizeof columns[0]);
     struct sim_table *claims = sim_claims("traffic_marks", "The byte budget");
-    double worst_share = 0, worst_miss = 0, all = 0, all_budget = 0;
-    for (uint32_t world = SIM_REPRODUCTION; world <= SIM_FAIR; world++)
+    for (uint32_t world = 0; world < 3; world++) {
+        struct traffic traffic = {0};
+        struct sim_study_point point = {
+            .world = world == 0 ? SIM_REPRODUCTION : SIM_FAIR, .remote = 16, .load = world == 2 ? 0.36 : 0};
         for (uint32_t workload = 0; workload < SIM_STUDY_WORKLOADS; workload++) {
-            struct sim_cell free_cell, budget;
-            struct sim_study_point point = {
-                .world = (enum sim_world)world, .workload = workload, .contender = SIM_STUDY_OURS, .remote = 16};
-            if (!sim_report_cell(report, &point, &free_cell)) break;
-            point.contender = SIM_STUDY_OURS_BUDGET;
-            point.budget_gb_step = free_cell.cross_host_gb / 100 * 0.45;
-            if (point.budget_gb_step < 1e-6) point.budget_gb_step = 1e-6;
-            if (!sim_report_cell(report, &point, &budget)) break;
-            sim_table_add(table, world_names[world], sim_study_workload_name(workload), point.budget_gb_step,
-                          free_cell.cross_host_gb, budget.cross_host_gb, free_cell.miss_mean, budget.miss_mean,
-                          free_cell.rate_geomean, budget.rate_geomean, free_cell.wait_p95_s, budget.wait_p95_s);
-            all += free_cell.cross_host_gb;
-            all_budget += budget.cross_host_gb;
-            /* Below a batch in 100 steps there is nothing to halve. */
-            double share = free_cell.cross_host_gb > 1 ? budget.cross_host_gb / free_cell.cross_host_gb : 0;
-            if (share > worst_share) worst_share = share;
-            double more = budget.miss_mean - free_cell.miss_mean;
-            if (more > worst_miss) worst_miss = more;
+            point.workload = workload;
+            if (!traffic_of(report, table, names[world], point, &traffic)) break;
         }
+        if (world == 2) break;
+        sim_claim(report, claims, claims_of[world][0], traffic.all > 0 ? traffic.all_budget / traffic.all : 0,
+                  "<=", 0.5);
+        sim_claim(report, claims, claims_of[world][1], traffic.worst_share, "<=", 0.5);
+        sim_claim(report, claims, claims_of[world][2], traffic.worst_miss, "<=", 0.02);
+    }
     sim_report_table(report, table);
-    sim_claim(report, claims, "cross-host bytes with the budget, of those without", all > 0 ? all_budget / all : 0,
-              "<=", 0.5);
-    sim_claim(report, claims, "the same, worst workload", worst_share, "<=", 0.5);
-    sim_claim(report, claims, "more misses, worst workload", worst_miss, "<=", 0.02);
     sim_report_table(report, claims);
 }
 

@@ -21,7 +21,7 @@ struct sim_table {
     uint32_t column_count, row_count;
     struct sim_table_cell {
         double value;
-        char text[48];
+        char text[64];
     } cells[SIM_TABLE_ROWS][SIM_TABLE_COLUMNS];
 };
 
