@@ -65,8 +65,8 @@ typedef struct stoker_batch_planner stoker_batch_planner;
  *
  * Step t has the cells [step_cells[t], step_cells[t + 1]), as many for each rank, rank after rank. Cell c holds the
  * places [cell_places[c], cell_places[c + 1]) of the list `places`; an empty cell is padding. Place p is the sample
- * pool[p], or from pool_count on a repeat of pool[(p - pool_count) % pool_count]. Samples of the pool that no step holds are in the
- * pool of the next window, in front.
+ * pool[p], or from pool_count on a repeat of pool[(p - pool_count) % pool_count]. Samples of the pool that no step
+ * holds are in the pool of the next window, in front.
  */
 typedef struct stoker_batch_window {
     uint32_t steps, ranks;

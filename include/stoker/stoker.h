@@ -15,6 +15,7 @@
 #include <stoker/media.h>
 #include <stoker/pack.h>
 #include <stoker/plan.h>
+#include <stoker/profile.h>
 #include <stoker/quarantine.h>
 #include <stoker/service.h>
 #include <stoker/shard.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Token-aware batches for Python: the planner of stoker/batch.h, one window at a time, as bytes of 32-bit integers (loads:
- * 64-bit). Windows are planned without the interpreter lock.
+ * Token-aware batches for Python: the planner of stoker/batch.h, one window at a time, as bytes of 32-bit integers
+ * (loads: 64-bit). Windows are planned without the interpreter lock. And rows of cost profiles (stoker/profile.h).
  */
 #include "_core.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <stoker/batch.h>
+#include <stoker/profile.h>
 
 typedef struct {
     PyObject_HEAD stoker_batch_planner *planner;
@@ -222,7 +223,69 @@ static PyType_Spec planner_spec = {
     .slots = planner_slots,
 };
 
+static PyObject *cost_row(PyObject *self, PyObject *args)
+{
+    (void)self;
+    const char *kind;
+    unsigned long long n[8];
+    if (!PyArg_ParseTuple(args, "sKKKKKKKK", &kind, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7])) {
+        return NULL;
+    }
+    const stoker_cost_row row = {.kind = stoker_cost_kind_of(kind),
+                                 .samples = n[0],
+                                 .pixels_in = n[1],
+                                 .bytes_in = n[2],
+                                 .pixels_out = n[3],
+                                 .cpu_ns = n[4],
+                                 .wall_ns = n[5],
+                                 .input_bytes = n[6],
+                                 .output_bytes = n[7]};
+    return PyBytes_FromStringAndSize((const char *)&row, sizeof row);
+}
+
+static PyObject *cost_judge(PyObject *self, PyObject *args)
+{
+    (void)self;
+    Py_buffer rows;
+    Py_ssize_t taught;
+    int go_on = 0;
+    if (!PyArg_ParseTuple(args, "y*n|p", &rows, &taught, &go_on)) {
+        return NULL;
+    }
+    stoker_cost_judgement judgement;
+    stoker_error err = {0};
+    size_t count = (size_t)rows.len / sizeof(stoker_cost_row);
+    stoker_cost_row *copy = PyMem_Malloc((count + 1) * sizeof *copy); /* aligned */
+    stoker_status status = STOKER_ERR_NO_MEMORY;
+    if (copy != NULL) {
+        memcpy(copy, rows.buf, count * sizeof *copy);
+        status = stoker_profile_judge(copy, count, taught < 0 ? count : (size_t)taught, go_on, &judgement, &err);
+    }
+    PyMem_Free(copy);
+    PyBuffer_Release(&rows);
+    if (copy == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (status < 0) {
+        return core_raise(status, &err, NULL, 0);
+    }
+    return Py_BuildValue("{s:I,s:d,s:d,s:d,s:d,s:d}", "judged", judgement.judged, "median", judgement.median, "p95",
+                         judgement.p95, "worst", judgement.worst, "prior_median", judgement.prior_median, "prior_p95",
+                         judgement.prior_p95);
+}
+
+static PyMethodDef functions[] = {
+    {"cost_row", cost_row, METH_VARARGS,
+     "cost_row(kind, samples, pixels_in, bytes_in, pixels_out, cpu_ns, wall_ns, input_bytes, output_bytes) -> bytes"},
+    {"cost_judge", cost_judge, METH_VARARGS,
+     "cost_judge(rows, taught, go_on=False) -> dict\n\nErrors of predictions after the first rows were taught."},
+    {NULL, NULL, 0, NULL},
+};
+
 int core_sampler_init(PyObject *module)
 {
-    return core_add_type(module, "BatchPlanner", &planner_spec) != NULL ? 0 : -1;
+    if (core_add_type(module, "BatchPlanner", &planner_spec) == NULL) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, functions);
 }

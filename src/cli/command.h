@@ -28,6 +28,7 @@ int cmd_decode(int argc, char **argv);
 int cmd_index(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
 int cmd_quarantine(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_preprocess(int argc, char **argv);
 int cmd_index_build(int argc, char **argv); /* a subcommand: cmd_index.c calls it */
 int cmd_dataserver(int argc, char **argv);

@@ -21,6 +21,7 @@ static const struct cli_command commands[] = {
     {"index", "work with token files: info, stats, verify, cat, merge, ...", cmd_index},
     {"manifest", "scans of many videos, kept: build, verify, show, merge", cmd_manifest},
     {"quarantine", "lists of bad files: list, export, clear", cmd_quarantine},
+    {"profile", "what samples of your videos cost, as JSON lines", cmd_profile},
     {"preprocess", "JSON lines to token files", cmd_preprocess},
     {"dataserver", "serve the ranks of one job on this host", cmd_dataserver},
     {"worker", NULL, cmd_worker},

@@ -130,7 +130,7 @@ struct search {
     bool found;
 };
 
-/* The next rank from `rank` on that may take the cell; ranks if none. Empty ranks are alike: only the first is tried. */
+/* The next rank from `rank` on that may take the cell; ranks if none. Empty ranks are alike: only one is tried. */
 static uint32_t next_rank(const struct step *step, const struct search *search, uint32_t depth, uint32_t rank)
 {
     uint64_t load = step->cells->load[search->cells[depth]];

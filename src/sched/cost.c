@@ -222,7 +222,7 @@ static struct cost_entry *add_entry(struct stk_cost_model *model, const struct s
 
 /* ---- learning ---- */
 
-/* The means of the first results are the prior; of a dataset with estimates, the mean factor and a tenth of the mean. */
+/* The means of the first results are the prior; of a dataset with estimates, the factor and a tenth of the mean. */
 static void anchor(struct cost_entry *entry, const double row[STK_COST_TERMS], double cpu, double io)
 {
     struct cost_sums *sums = &entry->sums;
