@@ -173,12 +173,27 @@ static uint32_t choose_late(const struct stk_place_options *options, const struc
     return local;
 }
 
+/* Also if the model errs by its 95 % quantile. */
+static bool is_on_time(const struct stk_candidate *c, uint64_t left_ns)
+{
+    return add(stk_candidate_total_ns(c), c->margin_ns) <= left_ns;
+}
+
+static uint32_t own_of(const struct stk_candidate *c, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (c[i].own) return i;
+    return STK_PLACE_NONE;
+}
+
 static uint32_t by_deadline(const struct stk_place_options *options, const struct stk_candidate *c, uint32_t count,
                             const struct stk_place_question *q, enum stk_place_reason *out_reason)
 {
     uint32_t local = earliest(c, count, true, true);
     if (local == STK_PLACE_NONE) local = earliest(c, count, true, false);
-    if (local != STK_PLACE_NONE && add(stk_candidate_total_ns(&c[local]), c[local].margin_ns) <= q->left_ns) {
+    uint32_t own = own_of(c, count);
+    if (own != STK_PLACE_NONE && is_on_time(&c[own], q->left_ns)) local = own; /* no other can do better than that */
+    if (local != STK_PLACE_NONE && is_on_time(&c[local], q->left_ns)) {
         *out_reason = count == 1 ? STK_REASON_ONLY : STK_REASON_LOCAL_ON_TIME;
         return local; /* also beyond its back-pressure: it is on time with what it has */
     }
