@@ -44,8 +44,8 @@ typedef struct stoker_media_info {
     double duration_s;                   /**< seconds from the first presented frame to the end of the last */
     uint64_t bytes;                      /**< size of the file */
     int64_t mtime_ns;                    /**< modification time, nanoseconds since 1970 */
-    uint32_t sar_num, sar_den;           /**< shape of a pixel as stored, width : height; 0 : 1 if the file does not say */
-    char pixel_format[32];               /**< of the first frame, FFmpeg's name: "yuv420p"; empty if none can be decoded */
+    uint32_t sar_num, sar_den;           /**< shape of a pixel as stored, width : height; 0 : 1 if unknown */
+    char pixel_format[32];               /**< of the first frame, FFmpeg's name; empty if none can be decoded */
     uint32_t bit_depth;                  /**< of a channel; 0 if unknown */
     char matrix[16];                     /**< FFmpeg's name: "bt709"; empty if untagged */
     char range[8];                       /**< "full" or "limited"; empty if untagged */
@@ -87,9 +87,10 @@ typedef enum stoker_sampling {
     STOKER_SAMPLING_UNIFORM = 0, /**< frame rint(i*(n-1)/(N-1)), ties to even */
     STOKER_SAMPLING_STEP = 1,    /**< frame floor(i*n/N) */
     STOKER_SAMPLING_RATE = 2,    /**< `fps` frames a second: k = n/rate*fps, then min(max(k, lo), hi, n), then to a
-                                      multiple of frame_factor; lo is frames_min rounded up to one, hi is the smallest of
-                                      frames_max, N and n rounded down to one. The k frames are spread over the clip; the
-                                      rest of the N repeats the last. Fewer than frame_factor frames are CORRUPT */
+                                      multiple of frame_factor; lo is frames_min rounded up to one, hi the smallest
+                                      of frames_max, N and n rounded down to one. The k frames are spread over the
+                                      clip; the rest of the N repeats the last. Fewer than frame_factor frames are
+                                      CORRUPT */
     STOKER_SAMPLING_FIRST = 3,   /**< the clip of N frames, each `stride` after the one before, at the start */
     STOKER_SAMPLING_MIDDLE = 4,  /**< in the middle (of an odd rest the smaller half is before it) */
     STOKER_SAMPLING_LAST = 5,    /**< at the end */
@@ -173,7 +174,8 @@ typedef struct stoker_video_spec {
 #define STOKER_VIDEO_SPEC_INIT { sizeof(stoker_video_spec), 0, 0, 0, STOKER_DTYPE_DEFAULT, STOKER_LAYOUT_TCHW, \
                                  STOKER_RESIZE_SHORT_SIDE_CROP, STOKER_SHORT_REPEAT_LAST, {0, 0, 0}, {0, 0, 0}, 0, \
                                  STOKER_SAMPLING_UNIFORM, 0, 0, 0, 0, 0, STOKER_ROUNDING_FLOOR, \
-                                 STOKER_SPREAD_UNIFORM, {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}}, \
+                                 STOKER_SPREAD_UNIFORM, \
+                                 {STOKER_UNTAGGED_BT601, 0, 0, STOKER_ALPHA_DROP, {0, 0, 0, 0}}, \
                                  0, STOKER_VIDEO_FAST, STOKER_VIDEO_BILINEAR, \
                                  {STOKER_CROP_CENTRE, 0, {0, 0, 0, 0}, {0, 0}, {0, 0}, 0, 0, 0, 0, 0} }
 
@@ -238,11 +240,11 @@ typedef stoker_status (*stoker_frame_fn)(void *user, size_t position, const uint
 STOKER_API stoker_status stoker_frames_read(const char *path, const stoker_frame_list *list, stoker_frame_fn frame_fn,
                                             void *user, stoker_error *err);
 
-/** The plan by which stoker_frames_read() would decode a list if the file is whole. Nothing is decoded: should damage be
- * met, the frames are read in order instead.
+/** The plan by which stoker_frames_read() would decode a list if the file is whole. Nothing is decoded: should damage
+ * be met, the frames are read in order instead.
  *
- * Owns:    `path` and `list` are borrowed; on success *out_plan is the caller's, who closes it. The sizes of the list mean
- *          nothing here.
+ * Owns:    `path` and `list` are borrowed; on success *out_plan is the caller's, who closes it. The sizes of the list
+ *          mean nothing here.
  * Threads: any.
  * Errors:  as stoker_frames_read(); INVALID_ARGUMENT for a list with a plan.
  */

@@ -297,7 +297,7 @@ int cmd_decode(int argc, char **argv)
     stoker_error err;
     if (wish.frames && !read_frames(wish.frames, &indices, &list.count))
         return cli_usage_error(&usage, "--frames is '%s', expected numbers such as 0,5,9, or 'all'", wish.frames);
-    if (wish.seconds && !read_seconds(wish.seconds, &seconds, &list.count))
+    if (!wish.frames && !read_seconds(wish.seconds, &seconds, &list.count))
         return cli_usage_error(&usage, "--seconds is '%s', expected times such as 0,1.5,2.25", wish.seconds);
     list.indices = indices;
     list.seconds = seconds;

@@ -76,8 +76,8 @@ static stoker_status render_look(struct stk_pass *pass, const struct stk_av_fram
     return stk_look_finish(&look, NULL, &scaled, room, out, err);
 }
 
-/* Ordinal `index` of the pass goes to place `index`; in a sample of too few frames the last one goes to all later places
- * too. */
+/* Ordinal `index` of the pass goes to place `index`; in a sample of too few frames the last one goes to all later
+ * places too. */
 static stoker_status store_sample(struct stk_pass *pass, size_t index, const struct stk_av_frame *frame,
                                   stoker_error *err)
 {
@@ -153,8 +153,8 @@ static stoker_status make_sample(struct stk_pass *pass, uint64_t *known_frames, 
 {
     const struct sample *sample = pass->user;
     uint64_t frames = *known_frames ? *known_frames : pass->table->shown_count;
-    /* What was met before is met again, but by a random clip: it may lie elsewhere, and what was decoded before must not
-     * decide where. */
+    /* What was met before is met again, but by a random clip: it may lie elsewhere, and what was decoded before must
+     * not decide where. */
     bool met = *known_frames && sample->form->sampling.convention != STOKER_SAMPLING_RANDOM;
     if (!met && stk_pass_may_jump(pass)) {
         bool complete = false;

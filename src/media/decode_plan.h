@@ -5,8 +5,8 @@
  *
  * Two kinds. *By time*: jump to the last key packet from which a frame can be decoded, send everything up to the frame,
  * and let the decoder leave out what nothing refers to and nobody wants; neighbouring jumps are joined where decoding
- * the gap is predicted to cost less than a restart of the decoder. *In order*: from the start up to the last kept frame,
- * frames known by counting; for files whose times name no frame, and for damaged ones.
+ * the gap is predicted to cost less than a restart of the decoder. *In order*: from the start up to the last kept
+ * frame, frames known by counting; for files whose times name no frame, and for damaged ones.
  *
  * Costs are constants of the codec, never learned (rule C1). They choose among plans that give the same pixels.
  */
@@ -48,9 +48,9 @@ struct stk_plan_costs stk_plan_costs_of(const char *codec, double pixels);
 /* Bytes of memory for a plan of up to that many kept frames (each may need a segment), aligned as malloc() does. */
 size_t stk_decode_plan_room(size_t frames);
 
-/* Both take memory of stk_decode_plan_room(count) bytes, which the plan keeps. `ordinals` are ascending, without repeats,
- * below the frames of the table; `by_time` needs a table whose times name its frames. In order, `frames` are those that
- * really come out; count 0 keeps all of them. */
+/* Both take memory of stk_decode_plan_room(count) bytes, which the plan keeps. `ordinals` are ascending, without
+ * repeats, below the frames of the table; `by_time` needs a table whose times name its frames. In order, `frames` are
+ * those that really come out; count 0 keeps all of them. */
 void stk_decode_plan_by_time(struct stk_decode_plan *plan, const struct stk_packet_table *table,
                              const struct stk_plan_costs *costs, const uint64_t *ordinals, size_t count, void *memory);
 void stk_decode_plan_in_order(struct stk_decode_plan *plan, const struct stk_packet_table *table, uint64_t frames,
@@ -76,8 +76,8 @@ uint64_t stk_packet_table_hash(const struct stk_packet_table *table);
 /* The bytes of docs/reference/decode-plan.md. */
 size_t stk_decode_plan_size(const struct stk_decode_plan *plan);
 void stk_decode_plan_encode(const struct stk_decode_plan *plan, uint8_t *out);
-/* Checks everything that can be checked without the file. *out_room: memory for stk_decode_plan_decode(), which must get
- * the same bytes and cannot fail. CORRUPT, UNSUPPORTED (version). */
+/* Checks everything that can be checked without the file. *out_room: memory for stk_decode_plan_decode(), which must
+ * get the same bytes and cannot fail. CORRUPT, UNSUPPORTED (version). */
 stoker_status stk_decode_plan_check(const uint8_t *bytes, size_t size, size_t *out_room, stoker_error *err);
 void stk_decode_plan_decode(const uint8_t *bytes, struct stk_decode_plan *out_plan, void *memory);
 

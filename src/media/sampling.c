@@ -166,7 +166,7 @@ static uint64_t clip_start(const struct stk_sampling *s, uint64_t n, uint64_t dr
 stoker_status stk_sampling_choose(const struct stk_sampling *s, const struct stk_clip *clip, uint64_t draw,
                                   uint64_t *out_ordinals, uint32_t *out_count, stoker_error *err)
 {
-    uint32_t count;
+    uint32_t count = 0;
     STK_TRY(stk_sampling_count(s, clip, &count, err));
     uint64_t n = clip->frames;
     bool step = s->convention == STOKER_SAMPLING_STEP ||

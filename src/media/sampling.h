@@ -7,8 +7,8 @@
  *   step      floor(i*n/N)
  *   by rate   k frames, spread as one of the two above: k = n/fps*r, then min(max(k, lo), hi, n), then down (or to the
  *             nearest) multiple of f; lo = ceil(min/f)*f, hi = floor(min(max, N, n)/f)*f
- *   first, middle, last, random   N frames, each `stride` after the one before; the clip begins at 0, at half of what is
- *             left over, at all of it, or at a place that the draw decides
+ *   first, middle, last, random   N frames, each `stride` after the one before; the clip begins at 0, at half of what
+ *             is left over, at all of it, or at a place that the draw decides
  * A clip of fewer frames gives those that there are, each once; what the rest of a sample holds is up to the caller.
  *
  * Pure: no clock, no allocation, integers decide.
@@ -40,13 +40,13 @@ struct stk_clip {
 /* Checks the fields and fills in the defaults. INVALID_ARGUMENT names the field, its value and the bound. */
 stoker_status stk_sampling_init(struct stk_sampling *sampling, const stoker_video_spec *spec, stoker_error *err);
 
-/* How many frames there will be: 1 to sampling->frames, and frames only if the clip has enough. CORRUPT: no frames, or by
- * rate fewer than the factor, or the rate of the clip is not known. */
+/* How many frames there will be: 1 to sampling->frames, and frames only if the clip has enough. CORRUPT: no frames, or
+ * by rate fewer than the factor, or the rate of the clip is not known. */
 stoker_status stk_sampling_count(const struct stk_sampling *sampling, const struct stk_clip *clip, uint32_t *out_count,
                                  stoker_error *err);
 
-/* Writes that many ordinals, ascending, no repeats; `out_ordinals` has room for sampling->frames. `draw` is looked at by
- * the random clip only (base/rng.h). Errors as stk_sampling_count(). */
+/* Writes that many ordinals, ascending, no repeats; `out_ordinals` has room for sampling->frames. `draw` is looked at
+ * by the random clip only (base/rng.h). Errors as stk_sampling_count(). */
 stoker_status stk_sampling_choose(const struct stk_sampling *sampling, const struct stk_clip *clip, uint64_t draw,
                                   uint64_t *out_ordinals, uint32_t *out_count, stoker_error *err);
 

@@ -3,10 +3,10 @@
  * What native sources of files share: the blob that lists the files beside a form, and the promise that a file has not
  * changed since.
  *
- * The blob (little-endian): header of 16 bytes; form, whose size the kind knows; count (8); text size (8); then `count` entries of 24
- * bytes {offset of the path in the text, size of the file, its modification time}; then the paths, absolute, each ended
- * by a zero byte. Size and time 0 mean that there was no file when the source was made. Everything is checked once, at
- * open; later reads index without checks.
+ * The blob (little-endian): header of 16 bytes; form, whose size the kind knows; count (8); text size (8); then `count`
+ * entries of 24 bytes {offset of the path in the text, size of the file, its modification time}; then the paths,
+ * absolute, each ended by a zero byte. Size and time 0 mean that there was no file when the source was made. Everything
+ * is checked once, at open; later reads index without checks.
  *
  * Docs: docs/reference/source-blobs.md.
  */
@@ -42,8 +42,8 @@ struct stk_files_kind {
     uint32_t magic, version, form_bytes;
 };
 
-/* Makes the blob of a list; `form` has kind->form_bytes. Relative paths are made absolute, because workers run elsewhere. INVALID_ARGUMENT names the
- * path, LIMIT, NO_MEMORY, IO. */
+/* Makes the blob of a list; `form` has kind->form_bytes. Relative paths are made absolute, because workers run
+ * elsewhere. INVALID_ARGUMENT names the path, LIMIT, NO_MEMORY, IO. */
 stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t *form, const stoker_path_list *list,
                                int *out_fd, stoker_error *err);
 
