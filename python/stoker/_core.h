@@ -36,6 +36,9 @@ int core_duration(PyObject *seconds, uint64_t *out_ns);
  * the text. The caller frees the array with PyMem_Free and drops `keep`. */
 const char **core_texts(PyObject *sequence, PyObject **out_keep, Py_ssize_t *out_count);
 
+/* A sequence of numbers of 64 bits as an array of at least one, freed by PyMem_Free; NULL with an exception. */
+uint64_t *core_numbers(PyObject *sequence, size_t *out_count);
+
 /* Reads the keywords of Client.open_loader(); *out_quarantine is a new object that the options point into, or NULL. -1
  * with an exception. */
 int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source, stoker_loader_options *out,

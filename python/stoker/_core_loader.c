@@ -358,29 +358,8 @@ static PyObject *loader_begin(PyObject *object, PyObject *unused)
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
 }
 
-/* A sequence of numbers of 64 bits as a private array of at least one; NULL with an exception. */
-static uint64_t *number_array(PyObject *sequence, size_t *out_count)
-{
-    Py_ssize_t count = PySequence_Size(sequence);
-    uint64_t *numbers = count >= 0 ? PyMem_Calloc((size_t)count + 1, sizeof *numbers) : NULL;
-    for (Py_ssize_t i = 0; numbers != NULL && i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        numbers[i] = item != NULL ? PyLong_AsUnsignedLongLong(item) : 0;
-        Py_XDECREF(item);
-        if (PyErr_Occurred() != NULL) {
-            PyMem_Free(numbers);
-            return NULL;
-        }
-    }
-    if (numbers == NULL && PyErr_Occurred() == NULL) {
-        PyErr_NoMemory();
-    }
-    *out_count = count >= 0 ? (size_t)count : 0;
-    return numbers;
-}
-
-/* request(bytes, None, samples, estimate in ns) for process sources, request(sequence of ids, sequence of draws or None)
- * for native ones. */
+/* request(bytes, None, samples, estimate in ns) for process sources, request(sequence of ids, sequence of draws or
+ * None) for native ones. */
 static PyObject *loader_request(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)object;
@@ -401,11 +380,11 @@ static PyObject *loader_request(PyObject *object, PyObject *args)
         request.payload_size = (size_t)payload.len;
     } else {
         size_t draw_count = 0;
-        ids = number_array(what, &request.id_count);
+        ids = core_numbers(what, &request.id_count);
         if (ids == NULL) {
             return NULL;
         }
-        draws = sequence != Py_None ? number_array(sequence, &draw_count) : NULL;
+        draws = sequence != Py_None ? core_numbers(sequence, &draw_count) : NULL;
         if (draws != NULL && draw_count != request.id_count) {
             PyErr_Format(PyExc_ValueError, "%zu draws for %zu ids", draw_count, request.id_count);
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keywords of Client.open_loader() as the options of the C library. What they may be is checked in Python and in C.
+ * The keywords of Client.open_loader() as the options of the C library, and sequences of numbers as arrays. What they
+ * may be is checked in Python and in C.
  */
 #include "_core.h"
 
@@ -49,4 +50,24 @@ int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source,
     }
     out->quarantine = PyBytes_AsString(*out_quarantine);
     return 0;
+}
+
+uint64_t *core_numbers(PyObject *sequence, size_t *out_count)
+{
+    Py_ssize_t count = PySequence_Size(sequence);
+    uint64_t *numbers = count >= 0 ? PyMem_Calloc((size_t)count + 1, sizeof *numbers) : NULL;
+    for (Py_ssize_t i = 0; numbers != NULL && i < count; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        numbers[i] = item != NULL ? PyLong_AsUnsignedLongLong(item) : 0;
+        Py_XDECREF(item);
+        if (PyErr_Occurred() != NULL) {
+            PyMem_Free(numbers);
+            return NULL;
+        }
+    }
+    if (numbers == NULL && PyErr_Occurred() == NULL) {
+        PyErr_NoMemory();
+    }
+    *out_count = count >= 0 ? (size_t)count : 0;
+    return numbers;
 }

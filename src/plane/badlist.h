@@ -4,8 +4,8 @@
  * DataServer looks samples up in it. Neither waits for a disk while it serves.
  *
  * The blob (little-endian): magic "STKB", version (4), size of the blob (8), number of entries (8), then the entries in
- * rising order: a path ended by a zero byte, the size of the file (8), its modification time in ns (8). Digest: SHA-256 of
- * all entries. docs/reference/quarantine.md.
+ * rising order: a path ended by a zero byte, the size of the file (8), its modification time in ns (8). Digest: SHA-256
+ * of all entries. docs/reference/quarantine.md.
  */
 #ifndef STK_PLANE_BADLIST_H
 #define STK_PLANE_BADLIST_H

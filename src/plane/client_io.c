@@ -430,7 +430,8 @@ static void tell_silence(struct stoker_client *client, uint64_t now_ns, const ch
             (long long)client->server_pid, (double)(now_ns - client->heard_ns) / 1e9, what, doing);
 }
 
-/* A batch may take minutes, so silence alone says nothing: a stopped process does, and one that leaves a question open. */
+/* A batch may take minutes, so silence alone says nothing: a stopped process does, and one that leaves a question
+ * open. */
 static void look_at_server(struct stoker_client *client)
 {
     uint64_t now_ns = stk_clock_now_ns(), silent_ns = now_ns - client->heard_ns;

@@ -163,7 +163,7 @@ static void template_life_ready(struct stk_watch *watch, uint32_t events)
     bool ours = template->ending != NULL;
     template->ending = NULL;
     bool retry = template->retry && crew->state == STK_CREW_BROKEN;
-    /* Killed from outside after it had loaded its dataset: once more, or until the next finished task it is given up. */
+    /* Killed from outside after it had loaded its dataset: once more, then it is given up until a task is finished. */
     bool again = crew->state == STK_CREW_OPEN && template->loaded && !ours && !crew->reloaded;
     template->retry = template->loaded = false;
 

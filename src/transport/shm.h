@@ -22,8 +22,8 @@ stoker_status stk_shm_table_create(int dont_fork, struct stk_shm_table **out_tab
 /* Unreferenced mappings are unmapped now, the others by their last unref. NULL allowed. */
 void stk_shm_table_destroy(struct stk_shm_table *table);
 
-/* Adds a segment; takes `fd` (closed after mapping, even on failure). One that there is no memory for now is mapped when
- * it is first used. PROTOCOL if the id is known already. */
+/* Adds a segment; takes `fd` (closed after mapping, even on failure). One that there is no memory for now is mapped
+ * when it is first used. PROTOCOL if the id is known already. */
 stoker_status stk_shm_table_add(struct stk_shm_table *table, uint64_t segment_id, uint64_t segment_bytes, int fd,
                                 stoker_error *err);
 /* Gives a reference and the address of `size` bytes at `offset`; PROTOCOL if the segment is not known or the range is
