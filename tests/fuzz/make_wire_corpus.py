@@ -17,6 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/reference/messages.md"
 CORPUS = ROOT / "tests/fuzz/corpus/wire"
+VERSION = int(re.search(r"\| 4 \| u16 \| version \| (\d+) \|", PAGE.read_text())[1])
 
 KEY = bytes(range(0x30, 0x3a)) + b"abcdef" * 9
 REGION = dict(slab_id=11, segment_id=12, segment_bytes=1 << 22, offset=65536, size=4096, fd_sent=1)
@@ -143,7 +144,7 @@ def encode_struct(bodies, name, values):
 
 
 def frame(number, body):
-    return struct.pack("<IHHHHIQQ", 0x314b5453, 3, number, 0, 0, len(body), 0x0123456789abcdef, 0) + body
+    return struct.pack("<IHHHHIQQ", 0x314b5453, VERSION, number, 0, 0, len(body), 0x0123456789abcdef, 0) + body
 
 
 def make():
