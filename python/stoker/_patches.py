@@ -14,7 +14,7 @@ import operator
 import os
 import struct
 
-from . import _core, _files, errors, presets
+from . import _core, _files, errors, manifest, presets
 from ._files import sample_error
 
 __all__ = ["PatchDataset", "with_preset"]
@@ -66,6 +66,32 @@ def read_facts(media: str, paths, orientation: bool = True) -> bytes:
         return b"".join(pool.map(lambda path: _read_facts(media, path, orientation), paths))
 
 
+def scanned(path) -> tuple[list[str], bytes]:
+    """Files of a manifest of scans (:mod:`stoker.manifest`) and what it knows of them. A file that was changed since is
+    looked at again; a bad one has no facts."""
+    paths, facts = [], []
+    for entry in manifest.Manifest(path):
+        if entry["member"] is not None:
+            raise errors.UnsupportedError(
+                f"{path!r} lists a member of the shard {entry['path']!r}: patches are made of files only"
+            )
+        if entry["error"] is not None:
+            continue
+        name = entry["path"]
+        paths.append(name)
+        try:
+            found = os.stat(name)
+            same = (found.st_size, found.st_mtime_ns) == (entry["bytes"], entry["mtime_ns"])
+        except OSError:
+            same = True  # it is told when its sample is asked for
+        if same:
+            frames = entry["frames"] if entry["frames_exact"] is None else entry["frames_exact"]
+            facts.append(_FACTS.pack(entry["width"], entry["height"], frames, entry["duration_s"]))
+        else:
+            facts.append(_read_facts("video", name, True))
+    return paths, b"".join(facts)
+
+
 class PatchDataset(_files.FileDataset):
     """What the datasets of videos and images have in common when their samples are patches. ``media`` is one of them.
 
@@ -82,7 +108,7 @@ class PatchDataset(_files.FileDataset):
     #: Of loaders that are not stoker's: ``DataLoader(dataset, collate_fn=dataset.collate_fn)``.
     collate_fn = staticmethod(presets.collate)
 
-    def _set_up(self, paths, preset: str, keywords: dict) -> None:
+    def _set_up(self, paths, preset: str, keywords: dict, facts: bytes | None = None) -> None:
         presets.patch_settings(preset, self.media, {})  # a family of patches?
         family = presets.describe(preset)
         own = {
@@ -110,7 +136,9 @@ class PatchDataset(_files.FileDataset):
         self._settings = presets.patch_settings(preset, self.media, keywords)
         self._form = self._make_form(own)
         self.paths = tuple(paths)
-        self._facts = read_facts(self.media, self.paths, bool(own.get("orientation", True)))
+        if facts is None:
+            facts = read_facts(self.media, self.paths, bool(own.get("orientation", True)))
+        self._facts = facts
         self._source()  # forms and paths are checked now, not in a worker
 
     def _make_form(self, own: dict) -> dict:

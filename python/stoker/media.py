@@ -13,7 +13,7 @@ import operator
 import os
 from collections.abc import Iterable, Sequence
 
-from . import _augment, _core, _files, _patches, errors, presets
+from . import _augment, _core, _files, _patches, errors, manifest, presets
 from ._augment import Augment
 from ._files import sample_error
 from .audio import AUDIO_EXTENSIONS, AudioDataset, log_mel, probe_audio, read_audio
@@ -514,7 +514,11 @@ class VideoPatches(_patches.PatchDataset, VideoDataset):
     media = "video"
 
     def __init__(self, source, *, preset: str, **keywords) -> None:
-        self._set_up(_files.find(source, VIDEO_EXTENSIONS, "video"), preset, keywords)
+        if isinstance(source, (str, os.PathLike)) and manifest.is_manifest(source):
+            paths, facts = _patches.scanned(source)
+            self._set_up(paths, preset, keywords, facts)
+        else:
+            self._set_up(_files.find(source, VIDEO_EXTENSIONS, "video"), preset, keywords)
 
 
 class ImagePatches(_patches.PatchDataset, ImageDataset):

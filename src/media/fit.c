@@ -91,8 +91,9 @@ static double upper_limit(const stoker_patch_rule *rule, uint32_t frames)
         return (double)(at_least(share, floor_pixels) * frames);
     }
     if (!rule->clip_pixels) return (double)rule->pixels_max;
-    double share = rule->flags & STOKER_FIT_WHOLE_FACTOR ? (double)rule->clip_pixels / frames * rule->temporal
-                                                         : (double)(rule->clip_pixels * rule->temporal / frames);
+    uint64_t whole_share = rule->clip_pixels * rule->temporal / frames;
+    double share = (double)whole_share;
+    if (rule->flags & STOKER_FIT_WHOLE_FACTOR) share = (double)rule->clip_pixels / frames * rule->temporal;
     double limit = share < (double)rule->pixels_max ? share : (double)rule->pixels_max;
     return limit < (double)floor_pixels ? (double)floor_pixels : limit;
 }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from stoker import errors, presets
+from stoker import _patches, errors, manifest, presets
 from stoker.media import ImageDataset, VideoDataset
 from stoker.torch import DistributedDataLoader
 
@@ -180,6 +180,23 @@ def test_a_changed_file_is_a_mismatch(tmp_path):
         file.write(b"more")
     with pytest.raises(errors.SampleError, match="bytes, it had"):
         dataset[0]
+
+
+def test_a_manifest_of_scans_tells_what_is_known(tmp_path, monkeypatch):
+    folder = tmp_path / "clips"
+    folder.mkdir()
+    for path in CLIPS[:3]:
+        shutil.copy(path, folder)
+    (folder / "bad.mp4").write_bytes(b"no video at all" * 100)
+    manifest.build(tmp_path / "clips.manifest", folder)
+    listed = clips(sorted(path for path in folder.iterdir() if path.name != "bad.mp4"))
+    monkeypatch.setattr(_patches, "_read_facts", None)  # nothing is looked at again
+    dataset = clips(tmp_path / "clips.manifest")
+    assert sorted(dataset.paths) == sorted(listed.paths)
+    for index, path in enumerate(dataset.paths):
+        ours, theirs = dataset.describe(index), listed.describe(listed.paths.index(path))
+        assert (ours["shape"], ours["tokens"]) == (theirs["shape"], theirs["tokens"])
+        assert torch.equal(dataset[index]["pixel_values_videos"], listed[listed.paths.index(path)]["pixel_values_videos"])
 
 
 def test_images_of_all_sizes_in_one_batch(tmp_path):
