@@ -6,7 +6,8 @@ static struct fixture f;
 static int set_up(void **state)
 {
     (void)state;
-    fixture_make(&f, NULL);
+    const struct stk_engine_options options = {.copy_percent = UINT32_MAX};
+    fixture_make(&f, &options);
     fixture_join(&f, 0, 4);
     fixture_join(&f, 2, 4);
     fixture_lane(&f, 0);

@@ -87,6 +87,7 @@ struct seat {
     uint32_t server; /* NONE: not taken */
     uint32_t prev, next;
     uint64_t placed_ns, total_ns, work_ns;
+    uint32_t stretch; /* that work_ns was predicted with */
 };
 
 struct task {

@@ -266,20 +266,36 @@ static void probe(struct stk_engine *e, uint32_t slot, const struct stk_place_qu
     e->stats.probes++;
 }
 
+/* Chooses among the first `count` candidates. */
+static struct stk_place_answer choose(struct stk_engine *e, const struct task *t, uint32_t count,
+                                      struct stk_place_question *question)
+{
+    struct stk_place_answer answer = {.index = STK_PLACE_NONE, .reason = STK_REASON_ONLY};
+    if (count == 0) return answer;
+    *question = question_of(e, t);
+    return stk_place_choose(&e->options.place, e->candidates, count, question);
+}
+
+static bool is_better_away(const struct stk_engine *e, const struct stk_place_answer *answer)
+{
+    if (answer->reason == STK_REASON_REMOTE_ON_TIME || answer->reason == STK_REASON_BUDGET) return true;
+    return answer->reason == STK_REASON_EARLIEST && !e->candidates[answer->index].local;
+}
+
 /* False: nobody but `except` takes it now. */
 static bool place_without(struct stk_engine *e, uint32_t slot, uint32_t except)
 {
     struct task *t = &e->tasks[slot];
+    struct stk_place_question question = {0};
     uint32_t count = gather(e, t, except);
-    if (count == 0) count = gather_new(e, t, except);
-    if (count == 0) return false;
-    struct stk_place_question question = question_of(e, t);
-    struct stk_place_answer answer = stk_place_choose(&e->options.place, e->candidates, count, &question);
-    bool wants_away =
-        answer.reason == STK_REASON_REMOTE_ON_TIME || answer.reason == STK_REASON_BUDGET ||
-        (answer.reason == STK_REASON_EARLIEST && answer.index != STK_PLACE_NONE && !e->candidates[answer.index].local);
-    if (wants_away) stk_budget_note(&e->jobs[e->lanes[t->lane].job].budget, t->output_bytes, e->candidates[0].work_ns);
+    struct stk_place_answer answer = choose(e, t, count, &question);
+    if (answer.index == STK_PLACE_NONE) { /* better a new server than none */
+        count = gather_new(e, t, except);
+        answer = choose(e, t, count, &question);
+    }
     if (answer.index == STK_PLACE_NONE) return false;
+    if (is_better_away(e, &answer))
+        stk_budget_note(&e->jobs[e->lanes[t->lane].job].budget, t->output_bytes, e->candidates[0].work_ns);
     take(e, slot, 0, count, &answer);
     if (answer.late_ns > 0 && answer.total_ns > 0) probe(e, slot, &question);
     return true;

@@ -137,14 +137,35 @@ static void test_a_server_that_was_slow_is_probed_again(void **state)
     fixture_request(&f, 0, 1, 1000);
     assert_int_equal(fixture_only(&f, STK_ACTION_PLACE)->server, 2);
     fixture_at(&f, 9000);
-    fixture_result(&f, 0, 1, 2, 1000);
+    fixture_send(&f, (struct stk_event){.type = STK_EVENT_RESULT,
+                                        .lane = 0,
+                                        .sequence = 1,
+                                        .server = 2,
+                                        .cpu_ns = 1000 * MS,
+                                        .wall_ns = 9000 * MS});
+    fixture_result(&f, 0, 0, 0, 1000);
     assert_true(fixture_server(&f, 2).stretch_permille > 2000);
     for (int i = 0; i < 200; i++)
         fixture_send(&f, (struct stk_event){.type = STK_EVENT_HEARTBEAT, .server = 2, .workers = 1});
     assert_int_equal(fixture_server(&f, 2).stretch_permille, 1000);
     fixture_request(&f, 0, 2, 1000);
+    fixture_request(&f, 0, 3, 1000);
     assert_int_equal(f.count, 2);
     assert_int_equal(f.actions[1].reason, STK_REASON_PROBE);
+}
+
+static void test_a_new_server_is_better_than_holding(void **state)
+{
+    (void)state;
+    const struct stk_engine_options options = {.hold = 1};
+    fixture_make(&f, &options);
+    fixture_join(&f, 0, 1);
+    fixture_join(&f, 2, 1);
+    fixture_lane(&f, 0);
+    fixture_request(&f, 0, 0, 1000);
+    assert_int_equal(f.actions[0].server, 0);
+    fixture_request(&f, 0, 1, 1000);
+    assert_int_equal(fixture_only(&f, STK_ACTION_PLACE)->server, 2);
 }
 
 static void test_with_nobody_else_a_new_server_is_used(void **state)
@@ -322,6 +343,7 @@ int main(void)
         PLACE_TEST(test_a_new_server_that_does_not_answer_harms_nobody),
         PLACE_TEST(test_a_server_that_was_slow_is_probed_again),
         PLACE_TEST(test_with_nobody_else_a_new_server_is_used),
+        PLACE_TEST(test_a_new_server_is_better_than_holding),
         PLACE_TEST(test_hold_keeps_tasks_back_until_there_is_room),
         PLACE_TEST(test_d1_held_groups_take_turns_by_weight),
         PLACE_TEST(test_a_straggler_gets_a_copy_and_the_loser_is_cancelled),

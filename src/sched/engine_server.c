@@ -216,7 +216,8 @@ void stk_engine_seat_take(struct stk_engine *e, uint32_t task, uint32_t seat, ui
                                    .next = s->first_seat,
                                    .placed_ns = e->now_ns,
                                    .total_ns = stk_candidate_total_ns(scores),
-                                   .work_ns = scores->work_ns};
+                                   .work_ns = scores->work_ns,
+                                   .stretch = s->stretch};
     if (s->first_seat != NONE) e->tasks[s->first_seat / SEATS].seats[s->first_seat % SEATS].prev = id;
     s->first_seat = id;
     s->tasks++;
@@ -263,13 +264,13 @@ void stk_engine_seat_free(struct stk_engine *e, uint32_t task, uint32_t seat)
 
 /* ---- learning */
 
-static void learn_stretch(const struct stk_engine *e, const struct seat *seat, struct server *s)
+/* From the time that the work itself took: what a task waited is no fault of the server's. */
+static void learn_stretch(const struct seat *seat, struct server *s, uint64_t wall_ns)
 {
-    uint64_t actual = e->now_ns - seat->placed_ns, predicted = seat->total_ns + NOISE_NS;
-    if (actual > ACTUAL_NS_MAX) actual = ACTUAL_NS_MAX;
-    uint64_t ratio = actual * STRETCH_ONE / predicted;
-    if (ratio > STRETCH_MAX) ratio = STRETCH_MAX;
-    int64_t target = (int64_t)(ratio * s->stretch / STRETCH_ONE);
+    uint64_t predicted = seat->work_ns / seat->stretch * STRETCH_ONE + NOISE_NS;
+    if (wall_ns > ACTUAL_NS_MAX) wall_ns = ACTUAL_NS_MAX;
+    uint64_t ratio = wall_ns * STRETCH_ONE / predicted;
+    int64_t target = (int64_t)(ratio < STRETCH_MAX ? ratio : STRETCH_MAX);
     if (s->answers < 8) s->answers++;
     int64_t stretch = (int64_t)s->stretch + (target - (int64_t)s->stretch) / s->answers;
     s->stretch = stretch < (int64_t)STRETCH_ONE   ? STRETCH_ONE
@@ -302,7 +303,7 @@ void stk_engine_learn(struct stk_engine *e, const struct task *t, uint32_t seat,
     if (event->failed || event->flags != 0) return;
     s->proven = true;
     stk_engine_server_settle(e, event->server);
-    if (t->seats[seat].work_ns > 0) learn_stretch(e, &t->seats[seat], s); /* nothing was predicted otherwise */
+    if (t->seats[seat].work_ns > 0 && event->wall_ns > 0) learn_stretch(&t->seats[seat], s, event->wall_ns);
     if (e->cost && t->featured) {
         struct stk_cost_key key = {e->lanes[t->lane].job, t->class_id, s->host},
                             any = {key.job, key.class_id, STK_COST_ANY_HOST};

@@ -60,7 +60,9 @@ static void test_a_slow_server_is_stretched_and_recovers(void **state)
     for (uint64_t i = 0; i < 20; i++) {
         fixture_request(&f, 0, i, 10);
         fixture_at(&f, (i + 1) * 100);
-        fixture_result(&f, 0, i, 0, 10);
+        fixture_send(&f,
+                     (struct stk_event){
+                         .type = STK_EVENT_RESULT, .lane = 0, .sequence = i, .cpu_ns = 10 * MS, .wall_ns = 100 * MS});
     }
     uint32_t stretch = fixture_server(&f, 0).stretch_permille;
     assert_true(stretch > 3000);

@@ -112,12 +112,15 @@ static uint32_t earliest(const struct stk_candidate *c, uint32_t count, bool loc
     return best;
 }
 
+/* Half of the time that is left: the other half is for what nobody predicts, work that others place in between. */
+static uint64_t safe_ns(const struct stk_place_question *q) { return q->left_ns / 2; }
+
 static int64_t gain_of(const struct stk_place_options *options, const struct stk_candidate *local,
                        const struct stk_candidate *remote, const struct stk_place_question *q)
 {
     uint64_t local_ns = stk_candidate_total_ns(local), remote_ns = stk_candidate_total_ns(remote);
-    int64_t gain = weighted(weight_of(options->miss_weight, MISS_WEIGHT), lateness(local_ns, q->left_ns),
-                            lateness(remote_ns, q->left_ns)) /
+    int64_t gain = weighted(weight_of(options->miss_weight, MISS_WEIGHT), lateness(local_ns, safe_ns(q)),
+                            lateness(remote_ns, safe_ns(q))) /
                        2 +
                    weighted(weight_of(options->gain_weight, GAIN_WEIGHT), local_ns, remote_ns) / 2;
     int64_t cost = weighted(weight_of(options->transfer_weight, TRANSFER_WEIGHT), remote->net_ns, 0) / 2;
@@ -192,8 +195,8 @@ static uint32_t by_deadline(const struct stk_place_options *options, const struc
     uint32_t local = earliest(c, count, true, true);
     if (local == STK_PLACE_NONE) local = earliest(c, count, true, false);
     uint32_t own = own_of(c, count);
-    if (own != STK_PLACE_NONE && is_on_time(&c[own], q->left_ns)) local = own; /* no other can do better than that */
-    if (local != STK_PLACE_NONE && is_on_time(&c[local], q->left_ns)) {
+    if (own != STK_PLACE_NONE && is_on_time(&c[own], safe_ns(q))) local = own; /* no other can do better than that */
+    if (local != STK_PLACE_NONE && is_on_time(&c[local], safe_ns(q))) {
         *out_reason = count == 1 ? STK_REASON_ONLY : STK_REASON_LOCAL_ON_TIME;
         return local; /* also beyond its back-pressure: it is on time with what it has */
     }

@@ -5,9 +5,10 @@
  *     T = cpu + io + queue + net        predicted time until the batch lies in its rank's host
  *     M = max(0, T - D)                 how late that is; D is the time left until the rank wants it
  *
- * Policy DEADLINE: a local candidate that is on time even if the model errs by its 95 % quantile wins; if the local one
- * would be late, the remote one that gains most wins, if it gains enough; if all are late, the earliest to finish. The
- * gain of a remote candidate over the local one, in nanoseconds, is
+ * Policy DEADLINE: the rank's own server, else the best local one, wins if it is on time in half of D even if the model
+ * errs by its 95 % quantile: the other half is for what nobody predicts, work that others place in between. If the local
+ * one would be late, the remote one that gains most wins, if it gains enough; if all are late, the earliest to finish.
+ * The gain of a remote candidate over the local one, in nanoseconds and with M for half of D, is
  *
  *     gain = miss_weight * (M_local - M) + gain_weight * (T_local - T) - transfer_weight * net
  *
