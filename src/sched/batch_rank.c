@@ -71,9 +71,14 @@ static bool share_out(struct step *step, uint32_t a, uint32_t b)
     }
     /* The first cell stays: a set and its rest are the same. */
     for (uint32_t set = 1; set < 1u << n; set += 2) {
-        if ((uint32_t)__builtin_popcount(set) != step->rows) continue;
         uint64_t load = 0;
-        for (uint32_t i = 0; i < n; i++) load += set >> i & 1 ? step->cells->load[all[i]] : 0;
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            if (!(set >> i & 1)) continue;
+            load += step->cells->load[all[i]];
+            count++;
+        }
+        if (count != step->rows) continue;
         if (larger(load, sum - load) < best) best = larger(load, sum - load), best_set = set;
     }
     if (best_set == 0) return false;
