@@ -52,7 +52,7 @@ static void play_worker(int argc, char **argv)
                         : argv[5][1] == 'n' ? STOKER_ISOLATION_ON
                                             : STOKER_ISOLATION_OFF;
     options.max_bytes = strtoull(argv[7], NULL, 10);
-    _exit(stoker_worker_serve(atoi(argv[3]), &options, NULL) == STOKER_OK ? 0 : 1);
+    _exit(stoker_worker_serve((int)strtol(argv[3], NULL, 10), &options, NULL) == STOKER_OK ? 0 : 1);
 }
 
 static void copy_clip(const char *to)

@@ -172,6 +172,7 @@ stoker_status stk_quarantine_list_open(struct stk_quarantine *quarantine, struct
     } else {
         STK_TRY(make_list(quarantine, path, blob_fd, &list, err));
     }
+    STK_ASSERT(list);
     list->users++;
     *out_list = list;
     return STOKER_OK;
