@@ -40,8 +40,8 @@ static size_t head_bytes(void) { return (size_t)stk_align_up(sizeof(struct stk_l
 size_t stk_links_bytes(uint32_t pairs)
 {
     STK_ASSERT(pairs > 0 && pairs <= 1u << 24);
-    return head_bytes() + pairs * sizeof(struct pair) +
-           (size_t)stk_align_up(bucket_count(pairs) * sizeof(uint32_t), 16);
+    return (size_t)stk_align_up(head_bytes() + pairs * sizeof(struct pair) + bucket_count(pairs) * sizeof(uint32_t),
+                                16);
 }
 
 static struct stk_speed bounded(struct stk_speed speed)
