@@ -347,11 +347,11 @@ static stoker_status decode_entry(struct stk_tar_index *index, const uint8_t *da
     bool has_extension;
     if (entry.size > index->archive_bytes || entry.offset > index->archive_bytes - entry.size)
         return stk_fail(err, STOKER_ERR_CORRUPT, "shard index: member %u at offset %zu ends after the archive", i, at);
-    const char *name = index->text + entry.name_offset;
     if (entry.name_offset != *name_offset || entry.name_offset >= index->text_size)
         return stk_fail(err, STOKER_ERR_CORRUPT, "shard index: name offset at %zu is %llu, expected %llu below %llu",
                         at + 16, (unsigned long long)entry.name_offset, (unsigned long long)*name_offset,
                         (unsigned long long)index->text_size);
+    const char *name = index->text + entry.name_offset;
     const char *end = memchr(name, 0, (size_t)(index->text_size - entry.name_offset));
     size_t name_size = end ? (size_t)(end - name) : 0;
     if (name_size == 0 || name_size > STK_TAR_NAME_BYTES_MAX)
