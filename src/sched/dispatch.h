@@ -141,8 +141,8 @@ enum stk_batch_verdict stk_dispatch_fail(struct stk_dispatch *dispatch, uint32_t
 /* Removes a finished batch; its handle and ids are dead. */
 void stk_dispatch_remove(struct stk_dispatch *dispatch, uint32_t batch);
 
-/* What one item of the batch is predicted to take, and the window of its ranks (0: unknown); items that take longer than
- * a window are long ones. Says how large the remaining work is, and what the batch's loader is charged. */
+/* What one item of the batch is predicted to take, and the window of its ranks (0: unknown); items that take longer
+ * than a window are long ones. Says how large the remaining work is, and what the batch's loader is charged. */
 void stk_dispatch_set_cost(struct stk_dispatch *dispatch, uint32_t batch, uint64_t item_ns, uint64_t window_ns);
 /* Items are handed out in this order of their places, a permutation of all of them: longest first, so that no long one
  * is left for the end of a batch. For a batch of which none was handed out yet; `scratch` has as many entries. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of sched/dispatch, and what its two files call of one another: dispatch.c has the life of lanes, batches and
- * items, dispatch_queue.c the order in which items are handed out.
+ * The tables of sched/dispatch, and what its two files call of one another: dispatch.c has the life of lanes, batches
+ * and items, dispatch_queue.c the order in which items are handed out.
  */
 #ifndef STK_SCHED_DISPATCH_INTERNAL_H
 #define STK_SCHED_DISPATCH_INTERNAL_H

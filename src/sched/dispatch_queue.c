@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which items are handed out (rule D1): see dispatch.h. Each queue is two heaps of batches (sched/heap): of
- * short items, and of items that are predicted longer than a window. A pool of one lane's own workers is one queue; the
- * native pool has a queue for each loader, a flow, whose turn sched/share decides.
+ * The order in which items are handed out (rule D1): see dispatch.h. Each queue is two heaps of batches (sched/heap):
+ * of short items, and of items that are predicted longer than a window. A pool of one lane's own workers is one queue;
+ * the native pool has a queue for each loader, a flow, whose turn sched/share decides.
  *
  * Long items hold at most W - 1 of W workers, as long as some lane of the pool has short ones: a worker kept free for
  * nobody would cost a W-th of the speed (docs/decisions/0183).

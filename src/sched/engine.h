@@ -143,11 +143,11 @@ struct stk_engine *stk_engine_init(void *block, size_t size, const struct stk_en
 size_t stk_engine_actions_max(const struct stk_engine_limits *limits, size_t n);
 
 /* The only way in: applies n events in order at time now_ns (never falling) and writes the actions that follow. Returns
- * LIMIT when a table is full, INVALID_ARGUMENT for an event that makes no sense (a request of a lane that is not open, a
- * lane that is opened twice, a number out of range): the event is refused, named in err, later events are not applied;
- * *out_applied says how many were, and the actions of those are written. Other events of unknown lanes and servers are
- * late news and change nothing. A task waits while no server with workers has joined. `cap` must be at least
- * stk_engine_actions_max(limits, n). */
+ * LIMIT when a table is full, INVALID_ARGUMENT for an event that makes no sense (a request of a lane that is not open,
+ * a lane that is opened twice, a number out of range): the event is refused, named in err, later events are not
+ * applied; *out_applied says how many were, and the actions of those are written. Other events of unknown lanes and
+ * servers are late news and change nothing. A task waits while no server with workers has joined. `cap` must be at
+ * least stk_engine_actions_max(limits, n). */
 stoker_status stk_engine_step(struct stk_engine *engine, uint64_t now_ns, const struct stk_event *events, size_t n,
                               struct stk_action *actions, size_t cap, size_t *out_actions, size_t *out_applied,
                               stoker_error *err);

@@ -11,8 +11,8 @@
  * the busy one, by free_ns. Keys change with events only, never with time.
  *
  * Feedback: `stretch` is how much longer a server's tasks took than predicted (the mean of the first eight, then an
- * eighth of each difference, never below one). A server that is slower than it should be, for whatever reason, looks so and is left alone: one of the
- * reasons why more servers cannot make the tail worse (docs/decisions/0182).
+ * eighth of each difference, never below one). A server that is slower than it should be, for whatever reason, looks so
+ * and is left alone: one of the reasons why more servers cannot make the tail worse (docs/decisions/0182).
  */
 #include "base/assert.h"
 #include "base/error.h"

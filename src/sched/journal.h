@@ -53,8 +53,8 @@ struct stk_journal_step {
     uint64_t digest;
 };
 
-/* Reads the head. CORRUPT (naming field and offset), UNSUPPORTED (another version), LIMIT (an engine of that size is not
- * made). `data` is borrowed as long as the reader is used. */
+/* Reads the head. CORRUPT (naming field and offset), UNSUPPORTED (another version), LIMIT (an engine of that size is
+ * not made). `data` is borrowed as long as the reader is used. */
 stoker_status stk_journal_open(struct stk_journal_reader *reader, const uint8_t *data, size_t size,
                                struct stk_engine_limits *out_limits, struct stk_engine_options *out_options,
                                stoker_error *err);

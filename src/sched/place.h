@@ -6,9 +6,9 @@
  *     M = max(0, T - D)                 how late that is; D is the time left until the rank wants it
  *
  * Policy DEADLINE: the rank's own server, else the best local one, wins if it is on time in half of D even if the model
- * errs by its 95 % quantile: the other half is for what nobody predicts, work that others place in between. If the local
- * one would be late, the remote one that gains most wins, if it gains enough; if all are late, the earliest to finish.
- * The gain of a remote candidate over the local one, in nanoseconds and with M for half of D, is
+ * errs by its 95 % quantile: the other half is for what nobody predicts, work that others place in between. If the
+ * local one would be late, the remote one that gains most wins, if it gains enough; if all are late, the earliest to
+ * finish. The gain of a remote candidate over the local one, in nanoseconds and with M for half of D, is
  *
  *     gain = miss_weight * (M_local - M) + gain_weight * (T_local - T) - transfer_weight * net
  *

@@ -4,7 +4,8 @@
  * each task is made where it may be made, in one place or with a copy in two, is placed again when its server fails or
  * leaves, and is placed no more once its result is in; what is not wanted any more is cancelled; deadlines never
  * decrease with step and are never in the past when they are told, ranks of a group share them; pauses are not learned;
- * bytes across hosts stay within their budget; the same events give the same actions; the state is of one size for ever.
+ * bytes across hosts stay within their budget; the same events give the same actions; the state is of one size for
+ * ever.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Placement in a small world of virtual time: ranks of one host that step together, its own servers, and remote ones
- * behind a network, of which some are slower than anybody knows. Laws: more servers never cost throughput or the tail of
- * input waits; bytes across hosts stay within their budget, which takes the least useful ones away; no part of a batch
- * is lost.
+ * behind a network, of which some are slower than anybody knows. Laws: more servers never cost throughput or the tail
+ * of input waits; bytes across hosts stay within their budget, which takes the least useful ones away; no part of a
+ * batch is lost.
  *
  * The world is no model of anything in particular; stoker-sim is. It only has to be able to do harm: predictions are
  * off, slow servers do not say so, transfers queue at the receiver, results are heard late.

@@ -2,7 +2,8 @@
  *
  * Bounded start (rule D1): whatever deadlines other loaders claim, each admitted batch starts. While a loader of weight
  * w waits, a loader of weight v is given at most v * (own work ahead + its largest item) / w plus one item of its own;
- * inside a loader deadlines rise, as the engine sees to (equal ones go by size). Work is conserved: a worker is idle only if nothing waits.
+ * inside a loader deadlines rise, as the engine sees to (equal ones go by size). Work is conserved: a worker is idle
+ * only if nothing waits.
  */
 #include <stdlib.h>
 #include <string.h>
