@@ -20,6 +20,7 @@
 #include <stoker/error.h>
 #include <stoker/gpt.h>
 #include <stoker/media.h>
+#include <stoker/profile.h>
 #include <stoker/quarantine.h>
 #include <stoker/service.h>
 
@@ -293,10 +294,14 @@ typedef struct stoker_loader_options {
     const char *quarantine;     /**< path of a list of bad files (stoker/quarantine.h), made if it does not exist; what
                                      is on it when the first loader with it opens on this host is passed over, and what
                                      fails is added; NULL: none */
+    /* Of all sources. */
+    const stoker_cost_row *profile; /**< measured samples that the cost model starts from (stoker/profile.h) */
+    size_t profile_count;           /**< at most STOKER_COST_ROWS_MAX */
 } stoker_loader_options;
 
 #define STOKER_LOADER_OPTIONS_INIT                                                                                     \
-    { sizeof(stoker_loader_options), 0, 0, 0, 0, STOKER_ON_ERROR_RAISE, 0, 0, 0, STOKER_ISOLATION_AUTO, 0, 0, 0 }
+    { sizeof(stoker_loader_options), 0, 0, 0, 0, STOKER_ON_ERROR_RAISE, 0, 0, 0, STOKER_ISOLATION_AUTO, 0, 0, 0, 0, \
+      0 }
 
 /** Register a source for one rank.
  *

@@ -22,14 +22,15 @@ int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source,
 {
     static char *names[] = {"source",           "num_workers",    "batch_samples_max", "max_bytes", "on_error",
                             "retries",          "stall_limit",    "any_order",         "name",      "isolation",
-                            "worker_max_bytes", "sample_timeout", "quarantine",        NULL};
-    PyObject *stall = NULL, *sample_timeout = NULL, *quarantine = NULL;
+                            "worker_max_bytes", "sample_timeout", "quarantine",        "profile",   NULL};
+    PyObject *stall = NULL, *sample_timeout = NULL, *quarantine = NULL, *profile = NULL;
     unsigned long long max_bytes = 0, worker_max_bytes = 0;
     int on_error = 0, any_order = 0, isolation = 0;
     out->num_workers = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIKiIOpziKOO", names, out_source, &out->num_workers,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIKiIOpziKOOS", names, out_source, &out->num_workers,
                                      &out->batch_samples_max, &max_bytes, &on_error, &out->retries, &stall, &any_order,
-                                     &out->name, &isolation, &worker_max_bytes, &sample_timeout, &quarantine) ||
+                                     &out->name, &isolation, &worker_max_bytes, &sample_timeout, &quarantine,
+                                     &profile) ||
         core_duration(stall, &out->stall_limit_ns) < 0 ||
         duration_or_default(sample_timeout, &out->sample_timeout_ns) < 0) {
         return -1;
@@ -41,6 +42,10 @@ int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source,
     out->worker_max_bytes = worker_max_bytes;
     if (out->stall_limit_ns == UINT64_MAX) {
         out->stall_limit_ns = 0; /* the documented default */
+    }
+    if (profile != NULL) { /* rows of core cost_row(); the caller's arguments keep them, and bytes are aligned to 8 */
+        out->profile = (const stoker_cost_row *)(const void *)PyBytes_AsString(profile);
+        out->profile_count = (size_t)PyBytes_Size(profile) / sizeof *out->profile;
     }
     if (quarantine == NULL || quarantine == Py_None) {
         return 0;

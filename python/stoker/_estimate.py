@@ -6,11 +6,12 @@ proportional to them. It is called in the training process when a batch is reque
 learns the factor between estimate and cost; the estimates decide which batch is made first, never what is in it.
 """
 
+import json
 import math
 
-from . import errors
+from . import _core, errors
 
-__all__ = ["of_batch"]
+__all__ = ["of_batch", "read_profile"]
 
 _SECONDS_MAX = 1e6
 
@@ -40,3 +41,32 @@ def of_batch(dataset, index) -> tuple[int, int]:
             )
         total += seconds
     return samples, min(int(total * 1e9), 2**63)
+
+
+_FIELDS = ("samples", "pixels_in", "bytes_in", "pixels_out", "cpu_ns", "wall_ns", "input_bytes", "output_bytes")
+_ROWS_MAX = 4096
+
+
+def read_profile(path) -> bytes:
+    """Rows of a file that ``stoker profile`` wrote, as the plane takes them; lines of other schemas are passed over."""
+    rows = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.CallerError(f"cost_profile={errors.show(path)} cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if row.get("schema") != "stoker.cost/1":
+                continue
+            rows.append(_core.cost_row(row["kind"], *(row[name] for name in _FIELDS)))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise errors.CallerError(
+                f"cost_profile={errors.show(path)}: line {number} is no row of stoker.cost/1 ({errors.describe(error)})"
+            ) from None
+    if not rows:
+        raise errors.CallerError(f"cost_profile={errors.show(path)} has no row of schema stoker.cost/1")
+    return b"".join(rows[:_ROWS_MAX])

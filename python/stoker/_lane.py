@@ -181,6 +181,8 @@ class Crew:
             self._options["worker_max_bytes"] = loader.worker_max_bytes or 0
             self._options["sample_timeout"] = loader.sample_timeout_s
             self._options["quarantine"] = loader.quarantine
+        if loader.cost_profile is not None:
+            self._options["profile"] = _estimate.read_profile(loader.cost_profile)
         self._state = loader._state
         self._workers = loader.num_workers
         self._by_worker = loader.seeding == "worker" and loader._native is None

@@ -65,6 +65,8 @@ class DistributedDataLoader(DataLoader):
             of ``generator`` or of torch).
         stall_limit_s: a worker that is busy longer with one task is replaced; default 300.
 
+    cost_profile: path of the rows that ``stoker profile`` wrote, from which predictions of what samples cost start.
+
     Arguments for native datasets (decoded by workers without Python):
         isolation: ``"auto"``: workers give up the system calls that a decoder has no need of, where the machine can do
             that; ``"on"``: or the loader fails; ``"off"``.
@@ -116,6 +118,7 @@ class DistributedDataLoader(DataLoader):
         worker_max_bytes: int | None = None,
         sample_timeout_s: float | None = None,
         quarantine: str | os.PathLike | None = None,
+        cost_profile: str | os.PathLike | None = None,
         **stock,
     ) -> None:
         known = {"prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"} & _STOCK
@@ -198,6 +201,7 @@ class DistributedDataLoader(DataLoader):
         self.worker_max_bytes = worker_max_bytes
         self.sample_timeout_s = sample_timeout_s
         self.quarantine = None if quarantine is None else os.fspath(quarantine)
+        self.cost_profile = None if cost_profile is None else os.fspath(cost_profile)
         self._epoch = None
         self._epoch_seen = None
         self._iterations = 0

@@ -40,6 +40,7 @@
 
 /* Cost models of one Coordinator: (job, class, host); 1,024 hosts with 8 jobs of 8 classes. Each takes 1.5 KiB. */
 #define STK_COST_MODELS_MAX 65536u
+#define STK_COST_ROWS_MAX 4096u /* of a profile; a model remembers a few hundred results */
 
 /* Memory. */
 #define STK_LEAF_ALIGNMENT 256u               /* widest vector and DMA alignment in use (rule A6) */

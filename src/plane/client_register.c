@@ -47,6 +47,9 @@ static stoker_status read_options(const stoker_source *source, const stoker_load
         return stk_fail(err, STOKER_ERR_UNSUPPORTED,
                         "a quarantine list needs a native source: what a dataset in another "
                         "language reads is not known here");
+    if (out->profile_count > STK_COST_ROWS_MAX || (out->profile_count > 0 && !out->profile))
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a cost profile of %zu rows, expected at most %u",
+                        out->profile_count, STK_COST_ROWS_MAX);
     if (out->name && strlen(out->name) > STK_TEXT_BYTES_MAX) {
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "name of %zu bytes, at most %u are possible",
                         strlen(out->name), STK_TEXT_BYTES_MAX);
@@ -143,6 +146,19 @@ static stoker_status read_list(const stoker_loader_options *options, struct list
     return stk_badlist_create(out->path, &out->fd, err);
 }
 
+static const void *put_profile(uint8_t *out, const stoker_loader_options *options)
+{
+    for (size_t i = 0; i < options->profile_count; i++) {
+        const stoker_cost_row *row = &options->profile[i];
+        const uint64_t numbers[STK_COST_ROW_BYTES / 8] = {
+            row->kind,        row->samples, row->pixels_in, row->bytes_in,    row->pixels_out,
+            row->estimate_ns, row->cpu_ns,  row->wall_ns,   row->input_bytes, row->output_bytes};
+        for (size_t k = 0; k < STK_COST_ROW_BYTES / 8; k++)
+            stk_store_u64(out + i * STK_COST_ROW_BYTES + 8 * k, numbers[k]);
+    }
+    return out;
+}
+
 static stoker_status send_open(struct stoker_loader *loader, const stoker_source *source,
                                const stoker_loader_options *options, const struct listed *listed, uint32_t order,
                                stoker_error *err)
@@ -164,11 +180,13 @@ static stoker_status send_open(struct stoker_loader *loader, const stoker_source
         .worker_bytes = options->worker_max_bytes,
         .sample_cpu_ns = options->sample_timeout_ns,
         .quarantine = {listed->path, strlen(listed->path)},
+        .profile = {NULL, options->profile_count * STK_COST_ROW_BYTES},
     };
     STK_TRY(sample_bytes(source, &open.sample_bytes, err));
     size_t size = stk_loader_open_size(&open);
-    struct stk_out *out = stk_client_out_create(loader->client, STK_MESSAGE_LOADER_OPEN, size);
+    struct stk_out *out = stk_client_out_create(loader->client, STK_MESSAGE_LOADER_OPEN, size + open.profile.size);
     if (!out) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a message of %zu bytes", size);
+    open.profile.data = put_profile(out->body + size, options); /* behind the message's own place */
     struct stk_writer writer = {.data = out->body, .size = size};
     stk_loader_open_encode(&writer, &open);
     out->size = writer.used;

@@ -20,9 +20,33 @@ static struct stk_cost_features of_payload(const struct stk_request *request)
                                       .hint_ns = request->estimate_ns};
 }
 
-void stk_forecast_lane(struct stk_lane *lane)
+/* A row teaches its own kind. Where the lane's kind is that of files whose codec is not known, or of whatever a Python
+ * dataset makes, the row teaches it too, by what is known of a sample beforehand there. */
+static void teach_row(struct stk_lane *lane, const uint8_t *row)
+{
+    uint64_t n[STK_COST_ROW_BYTES / 8];
+    for (size_t i = 0; i < STK_COST_ROW_BYTES / 8; i++) n[i] = stk_load_u64(row + 8 * i);
+    struct stk_estimate_of of = {lane->group, n[0] < STK_COST_CLASSES ? (uint32_t)n[0] : STK_COST_OTHER, NULL};
+    struct stk_cost_result result = {{n[1], n[2], n[3], n[4], n[5]}, n[6], n[7], n[9], 0};
+    stk_estimate_learn(lane->server->estimate, &of, &result);
+    if (of.class_id == lane->cost_class) return;
+    of.class_id = lane->cost_class;
+    result.features.pixels_in = 0;
+    result.features.bytes_in = n[8];
+    if (lane->cost_class == STK_COST_OTHER)
+        result.features = (struct stk_cost_features){.samples = n[1], .hint_ns = n[5]};
+    stk_estimate_learn(lane->server->estimate, &of, &result);
+}
+
+void stk_forecast_lane(struct stk_lane *lane, struct stk_span profile)
 {
     lane->cost_class = stk_estimate_class(lane->server->sources[lane->source].source);
+    const struct stk_estimate_of of = {lane->group, lane->cost_class, NULL};
+    uint32_t learned;
+    (void)stk_estimate_error(lane->server->estimate, &of, &learned);
+    if (learned > 0) return; /* another rank of the loader brought the same */
+    for (size_t at = 0; at < profile.size; at += STK_COST_ROW_BYTES)
+        teach_row(lane, (const uint8_t *)profile.data + at);
 }
 
 static void predict(struct stk_server *server, const struct stk_lane *lane, const struct stk_request *request,

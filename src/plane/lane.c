@@ -286,7 +286,7 @@ stoker_status stk_lane_open(struct stk_connection *connection, struct stk_incomi
         tell_error(connection, message.loader_id, &open_err);
         return STOKER_OK;
     }
-    stk_forecast_lane(lane);
+    stk_forecast_lane(lane, message.profile);
     stk_server_event(server,
                      (struct stk_event){.type = STK_EVENT_LANE_OPEN, .lane = index, .server = 0, .group = lane->group});
     if (lane->kind != STK_SOURCE_PROCESS) stk_lane_opened(lane);

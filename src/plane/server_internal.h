@@ -251,7 +251,8 @@ void stk_flow_taken(struct stk_lane *lane);     /* the rank took a batch */
 void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
 
 /* forecast.c */
-void stk_forecast_lane(struct stk_lane *lane);
+/* Its kind of samples is found; rows of a profile teach, unless results have. */
+void stk_forecast_lane(struct stk_lane *lane, struct stk_span profile);
 /* Fills in what the request is predicted to cost. */
 void stk_forecast_request(struct stk_server *server, const struct stk_lane *lane, const struct stk_request *request,
                           struct stk_event *event);

@@ -88,6 +88,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t cell_samples(const stoker_batch_options *options, const struct totals *totals)
 {
     if (options->budget_tokens == 0) return 1;
+    STK_ASSERT(totals->tokens > 0); /* each sample has some */
     uint64_t each = options->budget_tokens * totals->samples / totals->tokens;
     if (options->budget_samples && each > options->budget_samples) each = options->budget_samples;
     return larger(each, 1);

@@ -82,6 +82,9 @@ static void loader_open_fields(struct stk_codec *codec, struct stk_message_loade
     stk_codec_u64(codec, "worker_bytes", &m->worker_bytes);
     stk_codec_u64(codec, "sample_cpu_ns", &m->sample_cpu_ns);
     text_field(codec, "quarantine", &m->quarantine);
+    stk_codec_bytes(codec, "profile", &m->profile, 0, (size_t)STK_COST_ROW_BYTES * STK_COST_ROWS_MAX);
+    stk_codec_require(codec, m->profile.size % STK_COST_ROW_BYTES == 0, "profile", m->profile.size,
+                      "a multiple of 80 bytes");
 }
 
 static void loader_ref_fields(struct stk_codec *codec, struct stk_message_loader_ref *m)

@@ -24,8 +24,9 @@
 #include "base/limits.h"
 
 #define STK_WIRE_MAGIC 0x314b5453u /* "STK1" */
-#define STK_WIRE_VERSION 4u
+#define STK_WIRE_VERSION 5u
 #define STK_FRAME_HEADER_BYTES 32u
+#define STK_COST_ROW_BYTES 80u /* the ten numbers of a stoker_cost_row, as u64 */
 
 enum stk_message_type {
     /* rank -> DataServer */
@@ -105,6 +106,7 @@ struct stk_message_loader_open {
     uint64_t worker_bytes;      /* private memory of a native worker; 0: no limit */
     uint64_t sample_cpu_ns;     /* CPU time of one native sample; 0: no limit */
     struct stk_span quarantine; /* absolute path of a list of bad files; empty: none */
+    struct stk_span profile;    /* rows of STK_COST_ROW_BYTES that the cost model starts from; empty: none */
 };
 
 struct stk_message_loader_ref { /* LOADER_BEGIN, LOADER_CLOSE */

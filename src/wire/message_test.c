@@ -28,7 +28,7 @@ static struct stk_message_hello valid_hello(void)
 static struct stk_message_loader_open valid_loader_open(void)
 {
     return (struct stk_message_loader_open){
-        1, STK_SOURCE_MEDIA, 2, 3, 4, 1, 5, 6, 7, 8, SPAN("train"), SPAN(DIGEST), 1, 9, 10, SPAN("/q.sqlite"),
+        1, STK_SOURCE_MEDIA, 2, 3, 4, 1, 5, 6, 7, 8, SPAN("train"), SPAN(DIGEST), 1, 9, 10, SPAN("/q.sqlite"), {IDS, 0},
     };
 }
 

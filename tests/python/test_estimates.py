@@ -64,3 +64,29 @@ def test_a_bad_estimate_is_raised_in_its_own_step():
         next(iterator)
     assert next(iterator).tolist() == [12, 13, 14, 15]
     loader.close()
+
+
+def test_cost_profile_is_where_predictions_start(tmp_path):
+    row = {"schema": "stoker.cost/1", "path": "a.mp4", "kind": "h264", "samples": 1, "pixels_in": 10**7, "bytes_in": 10**5,
+           "pixels_out": 10**6, "cpu_ns": 3 * 10**7, "wall_ns": 3 * 10**7, "input_bytes": 2 * 10**5, "output_bytes": 3}
+    path = tmp_path / "costs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for _ in range(40)) + '{"schema": "stoker.profile/1"}\n\n')
+    loader = DistributedDataLoader(Estimated(), batch_size=8, num_workers=1, cost_profile=path, persistent_workers=True)
+    assert len(list(loader)) == 8
+    assert loader_status()["costs_learned"] > 40
+    loader.close()
+
+
+@pytest.mark.parametrize("text, message", [
+    ("", "has no row of schema stoker.cost/1"),
+    ('{"schema": "stoker.cost/1"}\n', "line 1 is no row of stoker.cost/1"),
+    ("\n[1]\n", "line 2 is no row of stoker.cost/1"),
+    ("{\n", "line 1 is no row of stoker.cost/1"),
+])
+def test_a_bad_cost_profile_is_named(tmp_path, text, message):
+    path = tmp_path / "costs.jsonl"
+    path.write_text(text)
+    with pytest.raises(errors.CallerError, match=message):
+        iter(DistributedDataLoader(Estimated(), num_workers=1, cost_profile=path))
+    with pytest.raises(errors.CallerError, match="cannot be read"):
+        iter(DistributedDataLoader(Estimated(), num_workers=1, cost_profile=tmp_path / "none.jsonl"))
