@@ -19,8 +19,6 @@
 struct stk_listener {
     uint64_t keep_bytes;
     struct stk_mel *mel;
-    stoker_mel_spec mel_spec; /* of `mel` */
-    uint32_t mel_rate;
     float *mono; /* what a spectrogram is made of */
     size_t mono_samples;
 };
@@ -248,6 +246,8 @@ static stoker_status prepare(struct window *window, uint64_t draw, uint64_t *out
     window->rate = form->spec.rate ? form->spec.rate : facts->rate;
     window->channels = form->has_mel ? 1 : form->spec.channels ? form->spec.channels : facts->channels;
     window->made_channels = facts->channels == 1 ? 1 : window->channels;
+    STK_ASSERT(facts->rate > 0);
+    STK_ASSERT(window->rate > 0);
     const uint64_t factor = common_factor(facts->rate, window->rate);
     window->period_in = facts->rate / factor;
     window->period_out = window->rate / factor;
@@ -298,14 +298,10 @@ static stoker_status take_tables(struct window *window, stoker_error *err)
 {
     struct stk_listener *listener = window->listener;
     const stoker_mel_spec *spec = &window->form->mel;
-    if (listener->mel && listener->mel_rate == window->rate && memcmp(&listener->mel_spec, spec, sizeof *spec) == 0)
-        return STOKER_OK;
+    if (stk_mel_is(listener->mel, spec, window->rate)) return STOKER_OK;
     stk_mel_destroy(listener->mel);
     listener->mel = NULL;
-    STK_TRY(stk_mel_create(spec, window->rate, &listener->mel, err));
-    listener->mel_spec = *spec;
-    listener->mel_rate = window->rate;
-    return STOKER_OK;
+    return stk_mel_create(spec, window->rate, &listener->mel, err);
 }
 
 static stoker_status check_damage(const struct window *window, const stoker_audio_result *result, stoker_error *err)

@@ -211,6 +211,7 @@ static stoker_status keep(struct stk_sound *sound, struct scan *scan, stoker_err
     if (sound->count == scan->cap) STK_TRY(grow(sound, scan, err));
     place(sound, scan, av->packet);
     if (scan->keep) {
+        STK_ASSERT(sound->kept);
         sound->kept[sound->count] = av_packet_alloc();
         if (!sound->kept[sound->count]) return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
         sound->count++; /* owned from here on */

@@ -28,6 +28,7 @@ struct band {
 
 struct stk_mel {
     stoker_mel_spec spec;
+    uint32_t rate;
     struct stk_fft *fft;
     float *window; /* spec.window */
     float *frame;  /* spec.fft, zero outside of the window */
@@ -169,6 +170,7 @@ stoker_status stk_mel_create(const stoker_mel_spec *spec, uint32_t rate, struct 
     struct stk_mel *mel = calloc(1, sizeof *mel);
     if (!mel) return stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     mel->spec = *spec;
+    mel->rate = rate;
     stoker_status status = make_tables(mel, rate, err);
     if (status < 0) {
         stk_mel_destroy(mel);
@@ -176,6 +178,17 @@ stoker_status stk_mel_create(const stoker_mel_spec *spec, uint32_t rate, struct 
     }
     *out_mel = mel;
     return STOKER_OK;
+}
+
+bool stk_mel_is(const struct stk_mel *mel, const stoker_mel_spec *spec, uint32_t rate)
+{
+    if (!mel || mel->rate != rate) return false;
+    const stoker_mel_spec *own = &mel->spec;
+    return own->bands == spec->bands && own->fft == spec->fft && own->window == spec->window && own->hop == spec->hop &&
+           own->power == spec->power && own->scale == spec->scale && own->norm == spec->norm && own->log == spec->log &&
+           own->last_frame == spec->last_frame && own->f_min == spec->f_min && own->f_max == spec->f_max &&
+           own->floor == spec->floor && own->range == spec->range && own->add == spec->add &&
+           own->multiply == spec->multiply;
 }
 
 void stk_mel_destroy(struct stk_mel *mel)

@@ -5,6 +5,7 @@
 #ifndef STK_MEDIA_MEL_H
 #define STK_MEDIA_MEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <stoker/audio.h>
@@ -19,6 +20,9 @@ struct stk_mel;
 /* INVALID_ARGUMENT, UNSUPPORTED (a build without KISS FFT), NO_MEMORY. */
 stoker_status stk_mel_create(const stoker_mel_spec *spec, uint32_t rate, struct stk_mel **out_mel, stoker_error *err);
 void stk_mel_destroy(struct stk_mel *mel); /* NULL allowed */
+
+/* Are these the tables of such a form? NULL is of none. */
+bool stk_mel_is(const struct stk_mel *mel, const stoker_mel_spec *spec, uint32_t rate);
 
 /* Writes bands * stoker_mel_frames() values. INVALID_ARGUMENT: no more than fft/2 samples. */
 stoker_status stk_mel_run(struct stk_mel *mel, const float *samples, uint64_t count, float *dst, stoker_error *err);

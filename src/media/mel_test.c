@@ -127,6 +127,32 @@ static void test_mel_options(void **state)
     free(logs);
 }
 
+/* Every member is part of what tables are for. */
+static void test_mel_knows_its_form(void **state)
+{
+    (void)state;
+    static const stoker_mel_spec good = STOKER_MEL_SPEC_INIT;
+    struct stk_mel *mel = NULL;
+    stoker_error err;
+    stoker_mel_spec other[15];
+    size_t count = 0;
+    stoker_status status = stk_mel_create(&good, RATE, &mel, &err);
+    if (status == STOKER_ERR_UNSUPPORTED) skip();
+    assert_int_equal(status, STOKER_OK);
+    for (size_t i = 0; i < 15; i++) other[i] = good;
+    other[count++].bands++, other[count++].fft += 2, other[count++].window--, other[count++].hop++;
+    other[count++].power = 1, other[count++].scale = STOKER_MEL_HTK, other[count++].norm = STOKER_MEL_NORM_NONE;
+    other[count++].log = STOKER_MEL_LN, other[count++].last_frame = 1, other[count++].f_min = 1;
+    other[count++].f_max = 7000, other[count++].floor = 1, other[count++].range = 9, other[count++].add = 3;
+    other[count++].multiply = 2;
+    assert_int_equal(count, 15);
+    for (size_t i = 0; i < count; i++) assert_false(stk_mel_is(mel, &other[i], RATE));
+    assert_true(stk_mel_is(mel, &good, RATE));
+    assert_false(stk_mel_is(mel, &good, RATE + 1));
+    assert_false(stk_mel_is(NULL, &good, RATE));
+    stk_mel_destroy(mel);
+}
+
 static void test_mel_refuses(void **state)
 {
     (void)state;
@@ -172,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_mel_of_silence_is_the_floor),
         cmocka_unit_test(test_mel_frames_do_not_depend_on_their_place),
         cmocka_unit_test(test_mel_options),
+        cmocka_unit_test(test_mel_knows_its_form),
         cmocka_unit_test(test_mel_refuses),
     };
     return stk_run_tests(tests);
