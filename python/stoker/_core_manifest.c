@@ -13,7 +13,7 @@ struct manifest_object {
     PyObject_HEAD stoker_manifest *manifest;
 };
 
-/* ------------------------------------------------------------------------------------------------------------ opened */
+/* ----------------------------------------------------------------------------------------------------------- opened */
 
 static const stoker_manifest *handle(PyObject *self) { return ((struct manifest_object *)self)->manifest; }
 
@@ -166,7 +166,7 @@ static PyObject *manifest_paths(PyObject *self, PyObject *unused)
     return list;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ making */
+/* ----------------------------------------------------------------------------------------------------------- making */
 
 struct reporter {
     PyObject *function;                 /* borrowed; None: nobody wants to know */

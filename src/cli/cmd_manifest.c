@@ -83,7 +83,7 @@ void manifest_print_name(const stoker_manifest_entry *entry)
     printf("%s%s%s", entry->path, entry->member ? "::" : "", entry->member ? entry->member : "");
 }
 
-/* ------------------------------------------------------------------------------------------------------------- merge */
+/* ------------------------------------------------------------------------------------------------------------ merge */
 
 static int print_merged(const char *path, size_t count, bool as_json)
 {

@@ -14,7 +14,7 @@
 #include "store/range.h"
 #include "sys/filemap.h"
 
-/* ------------------------------------------------------------------------------------------------------------- check */
+/* ------------------------------------------------------------------------------------------------------------ check */
 
 /* Sections follow each other: header, entries, text, tables. */
 static stoker_status check_sections(const struct stk_manifest_header *header, size_t size, stoker_error *err)
@@ -120,7 +120,7 @@ stoker_status stk_manifest_check(const uint8_t *data, size_t size, struct stk_ma
     return STOKER_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- open */
+/* ------------------------------------------------------------------------------------------------------------- open */
 
 static stoker_status map_manifest(stoker_manifest *manifest, stoker_error *err)
 {
@@ -185,7 +185,7 @@ void stoker_manifest_close(stoker_manifest *manifest)
     free(manifest);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- use */
+/* -------------------------------------------------------------------------------------------------------------- use */
 
 void stk_manifest_record_at(const stoker_manifest *manifest, uint64_t index, struct stk_manifest_record *out)
 {

@@ -20,7 +20,7 @@
 
 #define STK_MANIFEST_PATH_BYTES_MAX 4095u /* without the end */
 
-/* ------------------------------------------------------------------------------------------------------------ opened */
+/* ----------------------------------------------------------------------------------------------------------- opened */
 
 struct stoker_manifest {
     const uint8_t *data; /* mapped */
@@ -53,7 +53,7 @@ stoker_status stk_manifest_open_entry(const stoker_manifest *manifest, uint64_t 
                                       const stoker_object_options *object, struct stk_file *out_file,
                                       stoker_error *err);
 
-/* ------------------------------------------------------------------------------------------------------------- paths */
+/* ------------------------------------------------------------------------------------------------------------ paths */
 
 /* The absolute form of a path, on the heap: the working directory before it if it is relative, no "." parts and double
  * slashes. Addresses stay as they are. IO, LIMIT (longer than a path may be), NO_MEMORY. */
@@ -63,7 +63,7 @@ const char *stk_manifest_relative(const char *folder, const char *path);
 /* Folder of an absolute path, with its slash; on the heap, NULL without memory. */
 char *stk_manifest_folder(const char *path);
 
-/* ------------------------------------------------------------------------------------------------------------ values */
+/* ----------------------------------------------------------------------------------------------------------- values */
 
 /* An entry that is in no manifest yet. Texts and table are borrowed. */
 struct stk_manifest_value {
@@ -75,7 +75,7 @@ struct stk_manifest_value {
 /* The value of an entry; borrows the manifest. */
 void stk_manifest_value_at(const stoker_manifest *manifest, uint64_t index, struct stk_manifest_value *out);
 
-/* ----------------------------------------------------------------------------------------------------------- writing */
+/* ---------------------------------------------------------------------------------------------------------- writing */
 
 /* Gives value i; what it points to stays until the next call. */
 typedef stoker_status (*stk_manifest_value_fn)(void *user, uint64_t index, struct stk_manifest_value *out,

@@ -45,7 +45,7 @@ struct build {
     stoker_manifest_progress progress;
 };
 
-/* ----------------------------------------------------------------------------------------------------------- entries */
+/* ---------------------------------------------------------------------------------------------------------- entries */
 
 static void value_at(const struct build *build, const struct place *place, struct stk_manifest_value *out)
 {
@@ -132,7 +132,7 @@ static stoker_status make_entry(const struct build *build, const struct stk_mani
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ the job */
+/* ---------------------------------------------------------------------------------------------------------- the job */
 
 /* Called with the lock. */
 static stoker_status count_done(struct build *build, enum from known, bool bad, stoker_error *err)
@@ -173,7 +173,7 @@ static stoker_status run_job(void *user, size_t job, stoker_error *err)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- build */
+/* ------------------------------------------------------------------------------------------------------------ build */
 
 /* What stands at the path of the new manifest: nothing, or an older one. What is neither is not written over. */
 static stoker_status open_older(struct build *build, stoker_error *err)

@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 
-/* ----------------------------------------------------------------------------------------------------------- numbers */
+/* ---------------------------------------------------------------------------------------------------------- numbers */
 
 void stk_manifest_put32(uint8_t *at, uint32_t value)
 {
@@ -57,7 +57,7 @@ uint32_t stk_manifest_table_sum(const uint8_t *data, size_t size)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* ------------------------------------------------------------------------------------------------ header and entries */
+/* ----------------------------------------------------------------------------------------------- header and entries */
 
 /* The numbers of a header from offset 24 on, in the order in which they stand; NULL after the last. */
 static uint64_t *header_field(struct stk_manifest_header *header, int i)
@@ -142,7 +142,7 @@ void stk_manifest_get_record(const uint8_t *at, struct stk_manifest_record *out)
     };
 }
 
-/* ----------------------------------------------------------------------------------------------------- packet tables */
+/* ---------------------------------------------------------------------------------------------------- packet tables */
 
 /* Low bits of the first number of a packet. */
 enum { KEY = 1, HIDDEN = 2, NO_PTS = 4, NO_DTS = 8, FLAG_BITS = 4 };

@@ -24,7 +24,7 @@
 #define VERSION 1u
 enum { HEAD_BYTES = 8, TEXTS = 4, OPEN_TRIES = 10, FILE_MODE = 0666 };
 
-/* ----------------------------------------------------------------------------------------------------------- records */
+/* ---------------------------------------------------------------------------------------------------------- records */
 
 /* The value in a record's payload; false: it is not whole. */
 static bool split(const uint8_t *payload, size_t size, struct stk_manifest_value *out)
@@ -69,7 +69,7 @@ uint64_t stk_manifest_journal_value(const struct stk_manifest_journal *journal, 
     return at + HEAD_BYTES + payload;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- file */
+/* ------------------------------------------------------------------------------------------------------------- file */
 
 static stoker_status fail(const struct stk_manifest_journal *journal, const char *what, stoker_error *err)
 {

@@ -39,7 +39,7 @@ static bool is_shard(const char *name)
     return size > 4 && strcasecmp(name + size - 4, ".tar") == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- items */
+/* ------------------------------------------------------------------------------------------------------------ items */
 
 static stoker_status add_item(struct stk_manifest_items *items, const struct stk_manifest_item *item, const char *path,
                               const char *member, stoker_error *err)
@@ -79,7 +79,7 @@ void stk_manifest_items_fini(struct stk_manifest_items *items)
     *items = (struct stk_manifest_items){NULL, 0, 0};
 }
 
-/* ------------------------------------------------------------------------------------------------------------ shards */
+/* ----------------------------------------------------------------------------------------------------------- shards */
 
 struct shard {
     struct stk_manifest_items *items;
@@ -136,7 +136,7 @@ static stoker_status add_shard(struct stk_manifest_items *items, const char *pat
     return add_bad_shard(items, &bad, path, &fault, err);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- folders */
+/* ---------------------------------------------------------------------------------------------------------- folders */
 
 struct names {
     char **paths;

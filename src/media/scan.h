@@ -24,8 +24,8 @@ struct stk_scan {
     bool broken;          /* as in stk_packet_table */
 };
 
-/* Scans a file. As stk_av_open() and stk_av_scan(); a stream that does not say how large its pictures are is CORRUPT. On
- * success the caller calls stk_scan_fini(). */
+/* Scans a file. As stk_av_open() and stk_av_scan(); a stream that does not say how large its pictures are is
+ * CORRUPT. On success the caller calls stk_scan_fini(). */
 stoker_status stk_scan_file(const struct stk_file *file, struct stk_scan *out_scan, stoker_error *err);
 void stk_scan_fini(struct stk_scan *scan);
 

@@ -29,7 +29,7 @@ bool stk_listed_is_manifest(const char *path)
     return read && stk_manifest_get32(magic) == STK_MANIFEST_MAGIC;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- check */
+/* ------------------------------------------------------------------------------------------------------------ check */
 
 static uint32_t shard_path_size(const struct stk_files *files, uint64_t id)
 {
@@ -72,7 +72,7 @@ stoker_status stk_listed_check(struct stk_files *files, const uint8_t *part, siz
     return check_places(files, err);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ create */
+/* ----------------------------------------------------------------------------------------------------------- create */
 
 /* One entry as the blob has it. False: its file cannot be used. */
 struct line {
@@ -180,7 +180,7 @@ stoker_status stk_listed_create(const struct stk_files_kind *kind, const uint8_t
     return status;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- use */
+/* -------------------------------------------------------------------------------------------------------------- use */
 
 stoker_status stk_listed_open_member(const struct stk_files *files, const stoker_descriptor *sample,
                                      struct stk_file *out_file, stoker_error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of files that come from a manifest: the part of the blob that says which entry each file is and where members of
- * shards lie, and the packets that the manifest knows.
+ * Lists of files that come from a manifest: the part of the blob that says which entry each file is and where members
+ * of shards lie, and the packets that the manifest knows.
  *
  * The blob has all that is needed to make a sample. The manifest itself only saves work: if it is gone, or is another
  * one by now, samples are the same.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources from manifests: the samples of the files themselves, members of shards in place, changed files, manifests that
- * are gone, and blobs that are damaged.
+ * Sources from manifests: the samples of the files themselves, members of shards in place, changed files, manifests
+ * that are gone, and blobs that are damaged.
  */
 #include "source/listed.h"
 

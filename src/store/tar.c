@@ -43,7 +43,7 @@ struct walk {
     uint64_t size;
 };
 
-/* ------------------------------------------------------------------------------------------------------------- bytes */
+/* ------------------------------------------------------------------------------------------------------------ bytes */
 
 /* `size` bytes at `offset`, at most a window. NULL with *err set. */
 static const uint8_t *look(struct walk *walk, uint64_t offset, size_t size, stoker_error *err)
@@ -138,7 +138,7 @@ static stoker_status bad_header(const struct walk *walk, stoker_error *err)
     return stk_fail(err, STOKER_ERR_CORRUPT, "the header at byte %llu has a wrong sum", (unsigned long long)walk->at);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- extended */
+/* --------------------------------------------------------------------------------------------------------- extended */
 
 static stoker_status set_name(struct walk *walk, const uint8_t *text, size_t size, stoker_error *err)
 {
@@ -222,7 +222,7 @@ static stoker_status take_extended(struct walk *walk, uint8_t type, uint64_t dat
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- members */
+/* ---------------------------------------------------------------------------------------------------------- members */
 
 static size_t field_size(const uint8_t *field, size_t size)
 {

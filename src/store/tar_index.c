@@ -19,7 +19,7 @@
 enum { HEADER_BYTES = 64, ENTRY_BYTES = 24, CHECKSUM_AT = 56 };
 #define MEMBERS_MAX (UINT32_MAX - 1)
 
-/* ------------------------------------------------------------------------------------------------------------- bytes */
+/* ------------------------------------------------------------------------------------------------------------ bytes */
 
 static void put(uint8_t *at, uint64_t value, int bytes)
 {
@@ -42,7 +42,7 @@ static uint64_t checksum(const uint8_t *data, size_t size)
     return hash;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- order */
+/* ------------------------------------------------------------------------------------------------------------ order */
 
 static int compare_bytes(const char *a, size_t a_size, const char *b, size_t b_size)
 {
@@ -166,7 +166,7 @@ uint32_t stk_tar_index_find(const struct stk_tar_index *index, const char *name,
     return compare_names(&here, &wanted) == 0 ? index->sorted[low] : UINT32_MAX;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- build */
+/* ------------------------------------------------------------------------------------------------------------ build */
 
 struct builder {
     struct stk_tar_index *index;
@@ -287,7 +287,7 @@ void stk_tar_index_destroy(struct stk_tar_index *index)
     free(index);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- file */
+/* ------------------------------------------------------------------------------------------------------------- file */
 
 stoker_status stk_tar_index_encode(const struct stk_tar_index *index, uint8_t **out_data, size_t *out_size,
                                    stoker_error *err)
