@@ -96,6 +96,7 @@ static uint64_t cell_samples(const stoker_batch_options *options, const struct t
 
 static stoker_status check_window(stoker_batch_options *options, const struct totals *totals, stoker_error *err)
 {
+    STK_ASSERT(options->cells > 0 && options->ranks > 0); /* read_options() */
     uint64_t cells = larger((uint64_t)STOKER_BATCH_WINDOW_STEPS * options->cells, WINDOW_CELLS);
     cells = (cells + options->cells - 1) / options->cells * options->cells; /* whole steps */
     uint64_t wanted = cells * options->ranks * cell_samples(options, totals);

@@ -192,6 +192,7 @@ static void search_small(struct stoker_batch_planner *planner, struct step *step
     struct search search = {.best = 0};
     uint32_t count = step->ranks * step->rows;
     uint64_t sum = 0;
+    STK_ASSERT(step->ranks > 0);
     for (uint32_t r = 0; r < step->ranks; r++) {
         search.best = larger(search.best, step->load[r]);
         sum += step->load[r];

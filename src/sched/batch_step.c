@@ -42,6 +42,7 @@ static void make_rows(struct stoker_batch_planner *planner, uint32_t first, uint
 {
     const struct stk_batch_cells *cells = &planner->cells;
     uint32_t ranks = planner->options.ranks, *sorted = planner->left, left = 0;
+    STK_ASSERT(ranks > 0);
     planner->row_count = 0;
     sort_cells(planner, first, count, sorted);
     for (uint32_t begin = 0, end; begin < count; begin = end) {
