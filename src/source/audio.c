@@ -226,9 +226,12 @@ static stoker_status decode_sound(const struct stoker_source *source, const stok
     stoker_descriptor described;
     struct stk_listener *listener = NULL;
     STK_TRY(describe_sound(source, sample->id, &described, err));
-    STK_TRY(stk_file_open(described.path, &file, err));
-    stoker_status status = stk_files_check_facts(&described, &file, err);
-    if (status == STOKER_OK) status = acquire_listener(sounds, &listener, err);
+    stoker_status status = stk_files_open(&sounds->files, &described, &file, err);
+    if (status < 0) {
+        stk_error_context(err, "%s", described.path);
+        return status;
+    }
+    status = acquire_listener(sounds, &listener, err);
     if (status == STOKER_OK) {
         status = stk_listener_read(listener, &file, &sounds->form, sample->draw, &target, out_result, err);
         release_listener(sounds, listener);

@@ -20,7 +20,7 @@ static stoker_audio_spec half_a_second(void)
 
 static struct stoker_source *make(const char *const *paths, size_t count, const stoker_audio_spec *spec)
 {
-    const stoker_path_list list = {paths, count};
+    const stoker_path_list list = {.paths = paths, .count = count};
     struct stoker_source *source = NULL;
     stoker_error err;
     assert_int_equal(stoker_source_create_audio(&list, spec, &source, &err), STOKER_OK);
@@ -150,7 +150,7 @@ static void test_audio_source_refuses_bad_forms_and_blobs(void **state)
 {
     (void)state;
     const char *paths[] = {"/a", "/b/c"};
-    const stoker_path_list list = {paths, 2};
+    const stoker_path_list list = {.paths = paths, .count = 2};
     stoker_audio_spec spec = half_a_second();
     stoker_mel_spec mel = STOKER_MEL_SPEC_INIT;
     struct stoker_source *source = NULL;
