@@ -5,6 +5,7 @@
 #ifndef STOKER_STOKER_H
 #define STOKER_STOKER_H
 
+#include <stoker/balance.h>
 #include <stoker/batch.h>
 #include <stoker/augment.h>
 #include <stoker/audio.h>
