@@ -86,6 +86,9 @@ struct stoker_loader {
     uint64_t finish_count;
     struct stk_ticket *first, *last; /* outstanding, by sequence */
     struct stk_ticket *spare;
+    struct stk_ticket *heard; /* of an exchange, in order of arrival: batches that were given (READY; the tag is in
+                                 tasks_retried), and what was gathered (FAILED, with a status that may be OK) */
+    uint32_t listening;       /* calls that wait for one of these */
 };
 
 struct stk_status_wait { /* lives on the stack of a caller of stoker_client_status() */

@@ -18,6 +18,7 @@
 #include "plane/client.h"
 #include "sys/clock.h"
 #include "sys/process.h"
+#include "wire/exchange.h"
 
 enum {
     RELEASE_IDS_MAX = 256, /* slabs in one RELEASE */
@@ -265,6 +266,71 @@ static stoker_status on_failed(struct stoker_client *client, struct stk_span bod
     return STOKER_OK;
 }
 
+/* Takes the ticket if the loader still iterates; false: nobody waits for it. */
+static bool hear(struct stoker_client *client, uint32_t loader_id, uint32_t generation, struct stk_ticket *ticket)
+{
+    stk_mutex_lock(client->lock);
+    struct stoker_loader *loader = stk_loader_find_locked(client, loader_id);
+    bool taken = loader && loader->generation == generation;
+    if (taken) {
+        struct stk_ticket **end = &loader->heard;
+        while (*end) end = &(*end)->next;
+        *end = ticket;
+        stk_condition_signal(loader->answered);
+    }
+    stk_mutex_unlock(client->lock);
+    return taken;
+}
+
+static stoker_status on_gathered(struct stoker_client *client, struct stk_span body, stoker_error *err)
+{
+    struct stk_message_gathered gathered;
+    STK_TRY(stk_gathered_decode(body, &gathered, err));
+    struct stk_ticket *ticket = calloc(1, sizeof *ticket);
+    struct stk_failure *answer = make_failure(gathered.status, gathered.text, gathered.data);
+    if (!ticket || !answer) {
+        free(ticket);
+        free(answer);
+        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for %zu bytes that ranks told each other",
+                        gathered.data.size);
+    }
+    answer->error.status = (stoker_status)gathered.status;
+    *ticket = (struct stk_ticket){.sequence = gathered.number, .state = STK_TICKET_FAILED, .failure = answer};
+    if (!hear(client, gathered.loader_id, gathered.generation, ticket)) stk_loader_dispose_tickets(ticket);
+    return STOKER_OK;
+}
+
+static stoker_status on_given(struct stoker_client *client, struct stk_incoming *incoming, stoker_error *err)
+{
+    struct stk_message_give given;
+    struct stk_message_ready ready;
+    struct stk_shm_mapping *mapping;
+    void *memory;
+    STK_TRY(stk_give_decode(incoming->body, &given, err));
+    STK_TRY(stk_ready_decode(given.ready, &ready, err));
+    STK_TRY(stk_batch_check(&ready, err));
+    STK_TRY(map_region(client, incoming, &ready.region, &mapping, &memory, err));
+    stk_mutex_lock(client->lock);
+    struct stoker_loader *loader = stk_loader_find_locked(client, given.loader_id);
+    struct stk_held *held = loader && loader->generation == given.generation ? loader->held : NULL;
+    if (held) stk_held_ref(held);
+    stk_mutex_unlock(client->lock);
+    struct stk_ticket *ticket = held ? calloc(1, sizeof *ticket) : NULL;
+    struct stoker_batch *block = ticket ? take_block(client) : NULL;
+    if (!block) {
+        free(ticket);
+        if (held) stk_held_unref(held);
+        stk_shm_mapping_unref(mapping);
+        return release_slab(client, ready.region.slab_id, err);
+    }
+    stk_batch_init(block, client->core, held, &ready, mapping, memory);
+    stk_held_unref(held); /* the batch has its own */
+    *ticket = (struct stk_ticket){
+        .sequence = given.number, .state = STK_TICKET_READY, .tasks_retried = given.tag, .batch = block};
+    if (!hear(client, given.loader_id, given.generation, ticket)) stk_loader_dispose_tickets(ticket);
+    return STOKER_OK;
+}
+
 /* "<64 hexadecimal digits> <number of entries>", or nothing. */
 static void note_quarantine_locked(struct stoker_loader *loader, struct stk_span text)
 {
@@ -349,6 +415,8 @@ static stoker_status dispatch(struct stoker_client *client, struct stk_incoming 
     switch (incoming->frame.type) {
     case STK_MESSAGE_READY: return on_ready(client, incoming, err);
     case STK_MESSAGE_FAILED: return on_failed(client, incoming->body, err);
+    case STK_MESSAGE_GATHERED: return on_gathered(client, incoming->body, err);
+    case STK_MESSAGE_GIVEN: return on_given(client, incoming, err);
     case STK_MESSAGE_UNMAP: return on_unmap(client, incoming->body, err);
     case STK_MESSAGE_NOTICE: return on_notice(client, incoming->body, err);
     case STK_MESSAGE_STATUS: return on_status(client, incoming->body, err);
@@ -411,7 +479,7 @@ static bool is_awaited(struct stoker_client *client)
     bool awaited = false;
     stk_mutex_lock(client->lock);
     for (const struct stoker_loader *loader = client->loaders; loader && !awaited; loader = loader->next) {
-        awaited = loader->state == STK_LOADER_OPENING;
+        awaited = loader->state == STK_LOADER_OPENING || loader->listening > 0;
         for (const struct stk_ticket *ticket = loader->first; ticket && !awaited; ticket = ticket->next)
             awaited = ticket->state == STK_TICKET_WAITING;
     }

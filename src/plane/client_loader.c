@@ -48,7 +48,11 @@ void stk_loader_finish_locked(struct stoker_loader *loader, struct stk_ticket *t
 struct stk_ticket *stk_loader_take_tickets_locked(struct stoker_loader *loader)
 {
     struct stk_ticket *tickets = loader->first;
-    loader->first = loader->last = NULL;
+    if (loader->last)
+        loader->last->next = loader->heard;
+    else
+        tickets = loader->heard;
+    loader->first = loader->last = loader->heard = NULL;
     loader->ticket_count = 0;
     return tickets;
 }

@@ -93,8 +93,11 @@ void stk_connection_drop(struct stk_connection *connection, const char *why, boo
     connection->state = STK_CONNECTION_LINGERING;
     if (was_open) {
         for (uint32_t i = 0; i < server->lane_high; i++)
-            if (server->lanes[i].state != STK_LANE_FREE && server->lanes[i].connection == connection->index)
+            if (server->lanes[i].state != STK_LANE_FREE && server->lanes[i].connection == connection->index) {
+                if (server->lanes[i].state == STK_LANE_OPEN) stk_exchange_lane_left(&server->lanes[i]);
                 stk_lane_close(&server->lanes[i], !expected);
+            }
+        stk_exchange_rank_left(connection);
         stk_flow_forget_rank(connection);
         server->ranks_open--;
         release_output(server);
@@ -260,6 +263,7 @@ static stoker_status close_loader(struct stk_connection *connection, struct stk_
     STK_TRY(stk_loader_ref_decode(body, &ref, err));
     struct stk_lane *lane = stk_lane_find(connection, ref.loader_id);
     if (!lane) return STOKER_OK; /* its opening failed meanwhile */
+    stk_exchange_lane_left(lane);
     stk_lane_close(lane, false);
     return STOKER_OK;
 }
@@ -299,6 +303,8 @@ static stoker_status handle(struct stk_connection *connection, struct stk_incomi
     case STK_MESSAGE_REQUEST: return request(connection, in->body, err);
     case STK_MESSAGE_RELEASE: return release(connection, in->body, err);
     case STK_MESSAGE_STEP: return step(connection, in->body, err);
+    case STK_MESSAGE_GATHER: return stk_exchange_gather(connection, in->body, err);
+    case STK_MESSAGE_GIVE: return stk_exchange_give(connection, in->body, err);
     case STK_MESSAGE_LOADER_CLOSE: return close_loader(connection, in->body, err);
     case STK_MESSAGE_STATUS_QUERY: return query_status(connection, in->body, err);
     case STK_MESSAGE_BYE: return STOKER_END;

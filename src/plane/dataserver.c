@@ -191,6 +191,7 @@ void stk_server_destroy(struct stk_server *server)
     server->quiet = true;
     stk_pool_destroy(server->pool);
     server->pool = NULL;
+    stk_exchange_destroy(server);
     for (uint32_t i = 0; i < server->connection_high; i++) {
         stk_link_close(&server->connections[i].link, &server->loop);
         if (server->connections[i].pidfd >= 0) (void)close(server->connections[i].pidfd); /* nothing to lose */

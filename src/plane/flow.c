@@ -381,7 +381,7 @@ static bool note_delivered(struct stk_server *server, const struct stk_request *
     else
         server->delivered_free = server->delivered[entry].next_free;
     server->delivered[entry] =
-        (struct stk_delivered){request->slab.slab_id, connection, request->lane, false, STK_NONE};
+        (struct stk_delivered){request->slab.slab_id, request->slab, connection, request->lane, false, STK_NONE};
     server->connections[connection].delivered++;
     return true;
 }
@@ -534,6 +534,22 @@ bool stk_flow_release(struct stk_connection *connection, uint64_t slab_id)
     stk_arena_returned(server->arena, slab_id, connection->process);
     if (!freed) (void)stk_arena_free(server->arena, slab_id);
     server->busy = server->grants = true;
+    return true;
+}
+
+bool stk_flow_pass(struct stk_connection *from, struct stk_connection *to, uint64_t slab_id,
+                   struct stk_message_region *out, int *out_fd)
+{
+    struct stk_server *server = from->server;
+    uint32_t entry;
+    if (!stk_map_find(&server->delivered_map, slab_id, &entry) || server->delivered[entry].connection != from->index)
+        return false;
+    struct stk_delivered *delivered = &server->delivered[entry];
+    *out_fd = stk_flow_region(server, &delivered->slab, to->process, out);
+    stk_arena_returned(server->arena, slab_id, from->process);
+    from->delivered--;
+    to->delivered++;
+    delivered->connection = to->index;
     return true;
 }
 

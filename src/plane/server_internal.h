@@ -8,6 +8,7 @@
  *     flow.c        requests: placement, memory, hand-out to workers, delivery
  *     answer.c      what workers say, and what is done when they end
  *     blame.c       bad samples: whose fault, what is said and remembered
+ *     exchange.c    rounds between ranks: what they tell each other, slabs that change their owner
  *     status.c      the state as JSON
  *
  * Messages only change tables and queue events; the loop then lets the engine decide once (stk_coordinator_step) and
@@ -145,6 +146,7 @@ struct stk_request {
 
 struct stk_delivered {
     uint64_t slab_id;
+    struct stk_slab slab;
     uint32_t connection, lane; /* lane: STK_NONE once it is closed */
     bool freed;                /* given back to the arena: only the rank's own return is awaited */
     uint32_t next_free;
@@ -166,6 +168,7 @@ struct stk_server {
     struct stk_coordinator *coordinator;
     struct stk_quarantine *quarantine;
     struct stk_estimate *estimate;
+    struct stk_exchange *exchange; /* NULL until ranks exchange */
     /* Owned by the loop. */
     char not_isolated[256]; /* why the last native worker is not isolated; empty: it is, or none has said */
     uint64_t now_ns, next_beat_ns;
@@ -245,10 +248,23 @@ void stk_flow_run(struct stk_server *server);
 int stk_flow_region(struct stk_server *server, const struct stk_slab *slab, uint32_t process,
                     struct stk_message_region *out);
 bool stk_flow_release(struct stk_connection *connection, uint64_t slab_id);
+/* The slab is another rank's from now on; fills its region, and the descriptor that goes with it (-1: none). False: it is
+ * not this rank's. */
+bool stk_flow_pass(struct stk_connection *from, struct stk_connection *to, uint64_t slab_id,
+                   struct stk_message_region *out, int *out_fd);
 void stk_flow_forget_rank(struct stk_connection *connection); /* frees what was delivered to it */
 void stk_flow_forget_lane(struct stk_lane *lane);
 void stk_flow_taken(struct stk_lane *lane);     /* the rank took a batch */
 void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
+
+/* exchange.c */
+stoker_status stk_exchange_gather(struct stk_connection *connection, struct stk_span body, stoker_error *err);
+stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_span body, stoker_error *err);
+/* Its rank has closed it, or is about to be dropped with it. */
+void stk_exchange_lane_left(struct stk_lane *lane);
+/* The connection is not open any more. */
+void stk_exchange_rank_left(struct stk_connection *connection);
+void stk_exchange_destroy(struct stk_server *server);
 
 /* forecast.c */
 /* Its kind of samples is found; rows of a profile teach, unless results have. */

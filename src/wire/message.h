@@ -39,6 +39,8 @@ enum stk_message_type {
     STK_MESSAGE_LOADER_CLOSE = 7,
     STK_MESSAGE_STATUS_QUERY = 8,
     STK_MESSAGE_BYE = 9,
+    STK_MESSAGE_GATHER = 10, /* wire/exchange.h */
+    STK_MESSAGE_GIVE = 11,
     /* DataServer -> rank */
     STK_MESSAGE_WELCOME = 20,
     STK_MESSAGE_REFUSED = 21,
@@ -49,6 +51,8 @@ enum stk_message_type {
     STK_MESSAGE_UNMAP = 26, /* also to workers */
     STK_MESSAGE_NOTICE = 27,
     STK_MESSAGE_STATUS = 28,
+    STK_MESSAGE_GATHERED = 29, /* wire/exchange.h */
+    STK_MESSAGE_GIVEN = 30,    /* descriptor: as READY */
     /* DataServer -> worker */
     STK_MESSAGE_SOURCE = 40, /* descriptor: source blob */
     STK_MESSAGE_SOURCE_DROP = 41,

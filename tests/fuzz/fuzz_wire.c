@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "wire/message.h"
+#include "wire/exchange.h"
 
 /* What is accepted has one encoding, of the announced size. */
 #define DECODE(name)                                                                                                   \
@@ -50,6 +50,9 @@ DECODE(need)
 DECODE(grant)
 DECODE(done)
 DECODE(template_report)
+DECODE(gather)
+DECODE(gathered)
+DECODE(give)
 
 static int decode_body(uint16_t type, struct stk_span body)
 {
@@ -62,6 +65,10 @@ static int decode_body(uint16_t type, struct stk_span body)
     case STK_MESSAGE_STEP: return decode_step(body);
     case STK_MESSAGE_LOADER_CLOSE: return decode_loader_ref(body);
     case STK_MESSAGE_STATUS_QUERY: return decode_status(body);
+    case STK_MESSAGE_GATHER: return decode_gather(body);
+    case STK_MESSAGE_GIVE: return decode_give(body);
+    case STK_MESSAGE_GATHERED: return decode_gathered(body);
+    case STK_MESSAGE_GIVEN: return decode_give(body);
     case STK_MESSAGE_BYE: return body.size == 0;
     case STK_MESSAGE_WELCOME: return decode_welcome(body);
     case STK_MESSAGE_REFUSED: return decode_verdict(body);
