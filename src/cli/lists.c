@@ -44,10 +44,10 @@ static stoker_status add_json(struct cli_texts *texts, const char *list, const c
 {
     json_error_t fault;
     json_t *entry = json_loads(line, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
-    json_t *error = json_object_get(entry, "error");
+    const char *error = json_string_value(json_object_get(entry, "error"));
     const char *path = json_string_value(json_object_get(entry, "path"));
     stoker_status status = STOKER_OK;
-    if (error && json_is_string(error) && json_string_length(error) > 0)
+    if (error && error[0])
         status = STOKER_OK; /* its file could not be used */
     else if (!path || !path[0])
         status = stk_fail(err, STOKER_ERR_CORRUPT, "line %zu of '%s' is no JSON object with a 'path'%s%s", number, list,

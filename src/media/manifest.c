@@ -325,7 +325,8 @@ stoker_status stk_manifest_scan(const stoker_manifest *manifest, uint64_t index,
                             .last_duration = record->last_duration,
                             .broken = (record->flags & STK_MANIFEST_BROKEN) != 0};
     bool turned = record->rotation == 90 || record->rotation == 270;
-    memcpy(scan.facts.codec, value.codec, strnlen(value.codec, sizeof scan.facts.codec - 1));
+    const char *codec = value.codec ? value.codec : ""; /* one that can be used has one: it was checked */
+    memcpy(scan.facts.codec, codec, strnlen(codec, sizeof scan.facts.codec - 1));
     scan.facts.width = turned ? record->height : record->width;
     scan.facts.height = turned ? record->width : record->height;
     scan.facts.rotation = record->rotation;

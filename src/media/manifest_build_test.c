@@ -68,8 +68,8 @@ static void test_the_bytes_do_not_depend_on_threads(void **state)
 static void prop_incremental_equals_full(void **state)
 {
     (void)state;
+    (void)fixture_build("m", folder_alone, 1, NULL);
     stoker_manifest_progress progress = fixture_build("m", folder_alone, 1, NULL);
-    progress = fixture_build("m", folder_alone, 1, NULL);
     assert_int_equal(progress.kept, 6);
     fixture_clip("vfr.mp4", "clips/b.webm");           /* changed */
     fixture_clip("gif_delays.gif", "clips/aa.gif");    /* new */
