@@ -124,7 +124,7 @@ static void run(const struct settings *settings)
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     spec.frames = 8;
     spec.width = spec.height = 112;
-    stoker_path_list list = {settings->clips, settings->clip_count};
+    stoker_path_list list = {.paths = settings->clips, .count = settings->clip_count};
     check(stoker_source_create_video(&list, &spec, &source, &error), &error);
 
     stoker_client_options client_options = STOKER_CLIENT_OPTIONS_INIT;

@@ -112,12 +112,22 @@ STOKER_API void stoker_client_close(stoker_client *client);
 
 /* ---------------------------------------------------------------------------------------------------------- sources */
 
+/** Where a member of a tar shard lies, as stoker_shard_get_member() tells it. Its path is that of the shard, "::" and
+ * its name. All zero: the path is a file of its own. */
+typedef struct stoker_path_part {
+    uint64_t offset, bytes; /**< of the member's data in the shard */
+    int64_t mtime_ns;       /**< of the shard: one that was changed since is a mismatch */
+    uint32_t shard_bytes;   /**< length of the shard's path at the start of the path */
+    uint32_t reserved;      /**< 0 */
+} stoker_path_part;
+
 /** List of media files. Sizes and times are read from the file system when the source is made; nothing is opened.
  * For a video source, a list of one manifest (stoker/manifest.h) stands for its entries that can be used, in their
  * order: sizes, times and packets come from it, and members of tar shards are read in place. */
 typedef struct stoker_path_list {
     const char *const *paths;
     size_t count;
+    const stoker_path_part *parts; /**< NULL: all are whole files; else `count` entries */
 } stoker_path_list;
 
 /** Make a native video source: sample i is file i, decoded in the form `spec` by workers without Python.

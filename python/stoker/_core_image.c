@@ -151,28 +151,25 @@ static PyObject *read_image(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *image_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = {"paths", FORM_NAMES, NULL};
-    PyObject *paths, *keep;
-    Py_ssize_t count;
+    static char *names[] = {"paths", FORM_NAMES, "parts", NULL};
+    PyObject *paths, *parts = Py_None;
+    struct core_paths list;
     struct form_arguments form;
     form_init(&form);
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|" FORM_FORMAT, names, &paths, FORM_POINTERS(form)) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|" FORM_FORMAT "O", names, &paths, FORM_POINTERS(form), &parts) ||
         form_finish(&form) < 0) {
         return NULL;
     }
-    const char **texts = core_texts(paths, &keep, &count);
-    if (texts == NULL) {
+    if (core_paths_init(&list, paths, parts) < 0) {
         return NULL;
     }
-    stoker_path_list list = {.paths = texts, .count = (size_t)count};
     stoker_source *source = NULL;
     stoker_error err = {0};
     stoker_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = stoker_source_create_images(&list, &form.spec, &source, &err);
+    status = stoker_source_create_images(&list.list, &form.spec, &source, &err);
     Py_END_ALLOW_THREADS
-    PyMem_Free(texts);
-    Py_DECREF(keep);
+    core_paths_fini(&list);
     return status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
 }
 

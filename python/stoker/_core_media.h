@@ -17,6 +17,18 @@ stoker_source *core_source_handle(PyObject *object);
 /* A new Source around a handle, which it takes; NULL with an exception set, and the handle closed. */
 PyObject *core_source_wrap(stoker_source *source);
 
+/* Paths of a source and, where some of them are members of tar shards, the parts that they are. */
+struct core_paths {
+    stoker_path_list list;
+    const char **texts;
+    PyObject *keep;
+    stoker_path_part *parts;
+};
+
+/* `paths` is a sequence of paths, `parts` None or a buffer of one stoker_path_part each. -1 with an exception. */
+int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts);
+void core_paths_fini(struct core_paths *paths);
+
 /* Three numbers of a sequence into `out`, which None leaves as it is; -1 with an exception that says `name`. */
 int core_colour(PyObject *sequence, float out[3], const char *name);
 

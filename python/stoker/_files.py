@@ -6,6 +6,9 @@ from __future__ import annotations
 import json
 import operator
 import os
+import struct
+from array import array
+from collections.abc import Sequence
 
 from . import _seeding, errors
 
@@ -16,6 +19,52 @@ def choice(name: str, value, choices: dict) -> int:
     if value not in choices:
         raise errors.CallerError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
     return choices[value]
+
+
+class Paths(Sequence):
+    """Many paths in little memory: one text, and where each begins. ``parts``: None, or what the C library needs of
+    members of tar shards, 32 bytes each (``PART``). Is taken by the datasets as a list of paths that are absolute."""
+
+    PART = struct.Struct("=QQqII")  # stoker_path_part: offset, bytes, mtime_ns, bytes of the shard's path, 0
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._ends = array("Q", [0])
+        self._parts = None
+
+    def append(self, path: str) -> None:
+        self._text += os.fsencode(path)
+        self._ends.append(len(self._text))
+        if self._parts is not None:
+            self._parts += bytes(self.PART.size)
+
+    def append_member(self, shard: str, name: str, offset: int, size: int, mtime_ns: int) -> None:
+        if self._parts is None:
+            self._parts = bytearray(self.PART.size * len(self))
+        path = os.fsencode(shard)
+        self._parts += self.PART.pack(offset, size, mtime_ns, len(path), 0)
+        self._text += path + b"::" + os.fsencode(name)
+        self._ends.append(len(self._text))
+
+    @property
+    def parts(self) -> bytearray | None:
+        return self._parts
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is outside a list of {len(self)} paths")
+        index %= len(self)
+        return os.fsdecode(bytes(self._text[self._ends[index] : self._ends[index + 1]]))
+
+
+def kept(paths) -> Sequence[str]:
+    """What a dataset keeps of paths that find() gave."""
+    return paths if isinstance(paths, Paths) else tuple(paths)
 
 
 def _walk(folder: str, extensions: frozenset[str]) -> list[str]:
@@ -65,6 +114,8 @@ def _absolute(paths: list) -> list:
 
 def find(source, extensions: frozenset[str], noun: str) -> list[str]:
     """The paths that a user means: a folder, one file, a manifest, or an iterable of paths."""
+    if isinstance(source, Paths):
+        return source
     if isinstance(source, (str, os.PathLike)):
         text = os.fspath(source)
         if _is_scanned(text):
@@ -122,7 +173,7 @@ class FileDataset:
     ``native`` tells a stoker loader that the samples can be made by workers without Python.
     """
 
-    paths: tuple
+    paths: Sequence[str]
     dtype: str
     return_index: bool
     as_numpy: bool
@@ -150,6 +201,11 @@ class FileDataset:
 
     _core = None
     _listing: list | None = None  # what the C source gets in place of the paths
+
+    @property
+    def _parts(self):
+        """Where members of tar shards lie; None: all are files."""
+        return self.paths.parts if isinstance(self.paths, Paths) else None
 
     def __len__(self) -> int:
         return len(self.paths)

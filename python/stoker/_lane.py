@@ -20,7 +20,7 @@ import pickle
 import cloudpickle
 import torch
 
-from . import audio, _estimate, _fanout, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
+from . import audio, _estimate, _fanout, _fields, _files, _native, _patches, _pickling, _plane, _core, _tree, errors, media
 
 __all__ = ["Crew", "native_view", "report_skipped", "start"]
 
@@ -34,21 +34,28 @@ _DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32
 class NativeView:
     """A dataset of files that is made in C, or a Subset of one: how indices of the loader become ids of the source."""
 
-    def __init__(self, dataset: _files.FileDataset, indices=None) -> None:
+    owner = None  # a dataset that has fields beside what `dataset` has
+
+    def __init__(self, dataset: _files.FileDataset, indices=None, owner=None) -> None:
         self.dataset = dataset
         self._indices = indices
+        self.owner = owner
 
     def position(self, index) -> int:
         return self.dataset._position(index if self._indices is None else self._indices[index])
 
 
-def native_view(dataset):
+def native_view(dataset, on_error: str = "raise"):
     """A NativeView if the samples of ``dataset`` can be made without Python, else None."""
-    indices = None
+    indices, owner = None, None
     if type(dataset) is torch.utils.data.Subset:
         dataset, indices = dataset.dataset, dataset.indices
     if (tokens := _native.token_view(dataset, indices)) is not None:
         return tokens
+    if isinstance(dataset, _fields.FieldDataset):
+        if on_error != "raise" or type(dataset).__getitem__ is not _fields.FieldDataset.__getitem__:
+            return None  # a sample in the place of another must bring its own fields: only Python workers do that
+        dataset, owner = dataset.media, dataset
     if not isinstance(dataset, _files.FileDataset) or not dataset.native:
         return None
     own = ("__getitem__", "__getitems__", "__len__", "_decode")
@@ -56,7 +63,7 @@ def native_view(dataset):
     base = next((base for base in bases if isinstance(dataset, base)), None)
     if base is None or any(getattr(type(dataset), name, None) is not getattr(base, name, None) for name in own):
         return None  # a subclass that does something of its own
-    return NativeView(dataset, indices)
+    return NativeView(dataset, indices, owner)
 
 
 def _is_of_a_sample(error) -> bool:
@@ -449,7 +456,9 @@ class Crew:
 
     def _rebuild(self, batch, index):
         if self._native is not None:
-            return self._rebuild_native(batch, index)
+            made = self._rebuild_native(batch, index)
+            owner = getattr(self._native, "owner", None)
+            return made if owner is None else owner.join(made, index, self._collated)
         data, skipped = _tree.decode(batch.skeleton, batch.region)
         if skipped:
             report_skipped(skipped)
@@ -520,7 +529,7 @@ def own_collate(dataset):
     """The collate function of a dataset whose samples differ in size, which takes the place of the default one."""
     if type(dataset) is torch.utils.data.Subset:
         dataset = dataset.dataset
-    return dataset.collate_fn if isinstance(dataset, _patches.PatchDataset) else None
+    return dataset.collate_fn if isinstance(dataset, (_patches.PatchDataset, _fields.FieldDataset)) else None
 
 
 def _batch_size(loader) -> int:

@@ -252,7 +252,7 @@ class AudioDataset(_files.FileDataset):
         self.random = start == "random"
         self._form = _form(rate, channels, seconds, start, dtype, mel, short, seek, damaged_max)
         self._form["mark"] = int(self.return_window)
-        self.paths = tuple(_files.find(source, AUDIO_EXTENSIONS, "audio"))
+        self.paths = _files.kept(_files.find(source, AUDIO_EXTENSIONS, "audio"))
         self._source()  # forms and paths are checked now, not in a worker
 
     @property
@@ -264,7 +264,7 @@ class AudioDataset(_files.FileDataset):
         return (self._form["mel"][0], _core.mel_frames(self._form["mel"], count))
 
     def _make_source(self):
-        return _core.audio_source(self.paths, **self._form)
+        return _core.audio_source(self.paths, parts=self._parts, **self._form)
 
     def __getitem__(self, index):
         if not self.return_window:

@@ -7,10 +7,13 @@ A :class:`~stoker.media.VideoDataset` takes the path of a manifest as its source
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from . import _core, errors
+from . import _core, _files, errors
 
 __all__ = ["Manifest", "TarShard", "build", "is_manifest", "merge"]
 
@@ -136,6 +139,63 @@ class Manifest:
         if depth not in _DEPTHS:
             raise errors.CallerError(f"depth={depth!r} is not one of {', '.join(map(repr, _DEPTHS))}")
         return self._core.verify(_DEPTHS[depth], _jobs(jobs), _object_options())
+
+
+class ShardFolder:
+    """Opens tar shards for datasets of their members. Of several processes that open a shard for the first time one
+    walks it, and the others wait for its index.
+
+    ``index_dir`` is a folder for the indices (made if it is not there); default: beside the shards.
+    """
+
+    OPEN_MAX = 64  # shards that are kept open
+
+    def __init__(self, duplicates: str = "error", index_dir: str | os.PathLike | None = None) -> None:
+        self._duplicates = duplicates
+        self._index_dir = None if index_dir is None else os.path.abspath(index_dir)
+        self._open: dict[str, TarShard] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self):
+        return (self._duplicates, self._index_dir)
+
+    def __setstate__(self, state) -> None:
+        self.__init__(*state)
+
+    def shard(self, path: str) -> TarShard:
+        """The shard of an absolute path."""
+        with self._lock:
+            shard = self._open.pop(path, None)
+            if shard is None:
+                shard = self._first(path)
+            self._open[path] = shard  # the last that was used is at the end
+            if len(self._open) > self.OPEN_MAX:
+                del self._open[next(iter(self._open))]
+            return shard
+
+    def _first(self, path: str) -> TarShard:
+        index_path = None
+        if self._index_dir is not None:
+            os.makedirs(self._index_dir, exist_ok=True)
+            digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+            index_path = os.path.join(self._index_dir, f"{os.path.basename(path)}.{digest}.stkx")
+        try:
+            lock = open(path, "rb")
+        except OSError as error:
+            status = "NOT_FOUND" if isinstance(error, FileNotFoundError) else "IO"
+            raise errors.DataError(f"the shard cannot be opened: {error.strerror}", path, status) from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError:  # a file system without locks: each walks for itself
+                pass
+            return TarShard(path, self._duplicates, "write", index_path)
+
+    def append_member(self, paths: _files.Paths, path: str, name: str) -> None:
+        """The path of a member, with its place."""
+        shard = self.shard(path)
+        member = shard._core.member(shard.find(name))
+        paths.append_member(path, name, member["offset"], member["size"], shard.facts["mtime_ns"])
 
 
 class TarShard:

@@ -271,7 +271,7 @@ class VideoDataset(_files.FileDataset):
         if self._form["frames"] < 1 or height < 1 or width < 1:
             raise errors.CallerError(f"frames={frames!r} and size={size!r} must be positive")
         paths, self._listing = _files.find_listed(source, VIDEO_EXTENSIONS, "video")
-        self.paths = tuple(paths)
+        self.paths = _files.kept(paths)
         self._source()  # forms and paths are checked now, not in a worker
 
     @property
@@ -281,7 +281,7 @@ class VideoDataset(_files.FileDataset):
         return tuple(sizes[letter] for letter in self.layout)
 
     def _make_source(self):
-        return _core.video_source(self._listing or self.paths, **self._form)
+        return _core.video_source(self._listing or self.paths, parts=self._parts, **self._form)
 
     def __getitem__(self, index):
         if not self.return_frames:
@@ -459,8 +459,10 @@ class ImageDataset(_files.FileDataset):
             if partial != "accept":
                 raise errors.CallerError(f"return_partial=True with partial={partial!r}: there would be nothing to mark")
             self._form["partial"] = _MARK
-        self.paths = tuple(_files.find(source, IMAGE_EXTENSIONS, "image"))
+        self.paths = _files.kept(_files.find(source, IMAGE_EXTENSIONS, "image"))
         self.native = resize != "keep"
+        if self._parts is not None and not self.native:
+            raise errors.UnsupportedError("resize='keep' needs files of their own; these are members of tar shards")
         if self.native:
             self._source()  # forms and paths are checked now, not in a worker
 
@@ -473,7 +475,7 @@ class ImageDataset(_files.FileDataset):
     def _make_source(self):
         if self._form["resize"] == _IMAGE_RESIZES["keep"]:
             raise errors.UnsupportedError("resize='keep': only images of one size can be described before they are read")
-        return _core.image_source(self.paths, **self._form)
+        return _core.image_source(self.paths, parts=self._parts, **self._form)
 
     def __getitem__(self, index):
         position = self._position(index)

@@ -180,7 +180,7 @@ class DistributedDataLoader(DataLoader):
             generator,
             **stock,
         )
-        self._native = _lane.native_view(dataset) if pad_value is None and self._runs_native() else None
+        self._native = _lane.native_view(dataset, on_error) if pad_value is None and self._runs_native() else None
         self._check_policy(on_error, fan_out, pad_value, seeding)
         given = {"worker_max_bytes": worker_max_bytes, "sample_timeout_s": sample_timeout_s, "quarantine": quarantine}
         self._check_native(given, isolation)
@@ -240,6 +240,8 @@ class DistributedDataLoader(DataLoader):
             files = isinstance(self._native, _lane.NativeView)
             if given["quarantine"] is not None and not files:
                 raise _refuse("quarantine=", "samples of this dataset are no files")
+            if given["quarantine"] is not None and self._native.owner is not None:
+                raise _refuse("quarantine=", "a sample in the place of a bad one would have the bad one's fields")
             return
         why = "num_workers=0 makes them in this process" if self.num_workers == 0 else "they run the dataset's own code"
         for argument, value in given.items():

@@ -97,7 +97,7 @@ static stoker_source *make_source(void)
 {
     const char *list[FILES];
     for (int i = 0; i < FILES; i++) list[i] = paths[i];
-    const stoker_path_list path_list = {list, FILES};
+    const stoker_path_list path_list = {.paths = list, .count = FILES};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     spec.frames = CLIP_FRAMES;
     spec.width = spec.height = CLIP_SIDE;

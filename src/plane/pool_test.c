@@ -88,7 +88,7 @@ static void test_native_worker_that_is_killed_is_replaced(void **state)
     char path[4096];
     const char *list[] = {path};
     (void)snprintf(path, sizeof path, "%s/h264_bframes_g12.mp4", GOLDEN_MEDIA);
-    stoker_path_list paths = {list, 1};
+    stoker_path_list paths = {.paths = list, .count = 1};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     spec.frames = spec.width = spec.height = 16;
     stoker_source *source = NULL;

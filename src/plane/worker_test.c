@@ -105,7 +105,7 @@ static void expect_end(struct fed_worker *worker)
 
 static stoker_source *source_of(const char *path)
 {
-    stoker_path_list list = {&path, 1};
+    stoker_path_list list = {.paths = &path, .count = 1};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     stoker_source *source = NULL;
     spec.frames = FRAMES;

@@ -131,7 +131,10 @@ static void put_entries(uint8_t *entries, const stoker_path_list *list, const ch
         uint64_t size = 0;
         int64_t mtime_ns = 0;
         size_t length = put_path(text + offset, list->paths[i], folder);
-        if (!stk_file_facts(text + offset, &size, &mtime_ns)) size = 0, mtime_ns = 0;
+        if (list->parts && list->parts[i].shard_bytes > 0)
+            size = list->parts[i].bytes, mtime_ns = list->parts[i].mtime_ns;
+        else if (!stk_file_facts(text + offset, &size, &mtime_ns))
+            size = 0, mtime_ns = 0;
         uint8_t *entry = entries + i * ENTRY_BYTES;
         stk_blob_put64(entry, offset);
         stk_blob_put64(entry + 8, size);
@@ -148,7 +151,11 @@ stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t 
     size_t text_size = 0, table = 0, size = 0;
     STK_TRY(get_folder(list, folder, sizeof folder, err));
     STK_TRY(measure_paths(list, folder, &text_size, err));
+    STK_TRY(stk_listed_check_parts(list, err));
     if (!stk_mul_size(list->count, ENTRY_BYTES, &table) || !stk_add_size(table, text_size + entries_at, &size))
+        return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);
+    const size_t parts_at = size;
+    if (!stk_add_size(size, stk_listed_parts_size(list), &size))
         return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);
     uint8_t *blob = malloc(size);
     if (!blob)
@@ -158,6 +165,7 @@ stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t 
     stk_blob_put64(blob + counts, list->count);
     stk_blob_put64(blob + counts + 8, text_size);
     put_entries(blob + entries_at, list, folder);
+    stk_listed_put_parts(blob + parts_at, list, folder);
     stoker_status status = stk_shmem_blob_create(blob, size, out_fd, err);
     free(blob);
     return status;

@@ -12,7 +12,7 @@ static const struct stk_files_kind kind = {0x54534554u, 3, STK_FILES_FORM_BYTES}
 
 static struct stk_files open_list(const char *const *paths, size_t count, const void **out_blob, size_t *out_size)
 {
-    const stoker_path_list list = {paths, count};
+    const stoker_path_list list = {.paths = paths, .count = count};
     uint8_t form[STK_FILES_FORM_BYTES];
     struct stk_files files;
     stoker_error err;

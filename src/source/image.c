@@ -188,9 +188,12 @@ static stoker_status decode_image(struct image_source *images, const stoker_samp
     const stoker_descriptor *sample = &described;
     STK_TRY(describe_image(&images->base, which->id, &described, err));
     struct stk_image_decoder *decoder = NULL;
-    STK_TRY(stk_file_open(sample->path, &file, err));
-    stoker_status status = stk_files_check_facts(sample, &file, err);
-    if (status == STOKER_OK) status = acquire_decoder(images, &decoder, err);
+    stoker_status status = stk_files_open(&images->files, sample, &file, err);
+    if (status < 0) {
+        stk_error_context(err, "%s", sample->path);
+        return status;
+    }
+    status = acquire_decoder(images, &decoder, err);
     if (status == STOKER_OK) {
         status = stk_image_decoder_file(decoder, &file, &images->form, which->draw, dst,
                                         images->form.values.sample_bytes, &result, err);

@@ -19,7 +19,7 @@ static stoker_image_spec small_form(void)
 
 static struct stoker_source *make(const char *const *paths, size_t count, const stoker_image_spec *spec)
 {
-    const stoker_path_list list = {paths, count};
+    const stoker_path_list list = {.paths = paths, .count = count};
     struct stoker_source *source = NULL;
     stoker_error err;
     assert_int_equal(stoker_source_create_images(&list, spec, &source, &err), STOKER_OK);
@@ -133,7 +133,7 @@ static void test_image_source_refuses_bad_forms_and_blobs(void **state)
 {
     (void)state;
     const char *paths[] = {"/a", "/b/c"};
-    const stoker_path_list list = {paths, 2};
+    const stoker_path_list list = {.paths = paths, .count = 2};
     stoker_image_spec spec = STOKER_IMAGE_SPEC_INIT;
     struct stoker_source *source = NULL;
     stoker_error err;

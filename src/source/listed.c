@@ -61,13 +61,13 @@ stoker_status stk_listed_check(struct stk_files *files, const uint8_t *part, siz
     if (size < HEAD_BYTES || stk_blob_get32(part) != MAGIC)
         return stk_fail(err, STOKER_ERR_CORRUPT, "source blob: %zu bytes behind the paths are of no manifest", size);
     size_t path_size = stk_blob_get32(part + 4);
-    if (path_size < 2 || path_size > PATH_BYTES_MAX + 1 || size - HEAD_BYTES != places + path_size ||
+    if (path_size < 1 || path_size > PATH_BYTES_MAX + 1 || size - HEAD_BYTES != places + path_size ||
         memchr(part + HEAD_BYTES + places, 0, path_size) != part + size - 1)
         return stk_fail(err, STOKER_ERR_CORRUPT,
                         "source blob: the places of %llu files and a path of %zu bytes do not fill %zu bytes",
                         (unsigned long long)files->count, path_size, size);
     files->places = part + HEAD_BYTES;
-    files->manifest = (const char *)part + HEAD_BYTES + places;
+    files->manifest = path_size > 1 ? (const char *)part + HEAD_BYTES + places : NULL;
     files->manifest_id = stk_blob_get64(part + 8);
     return check_places(files, err);
 }
@@ -180,6 +180,45 @@ stoker_status stk_listed_create(const struct stk_files_kind *kind, const uint8_t
     return status;
 }
 
+/* ------------------------------------------------------------------------------------------------------------- parts */
+
+stoker_status stk_listed_check_parts(const stoker_path_list *list, stoker_error *err)
+{
+    for (size_t i = 0; list->parts && i < list->count; i++) {
+        const stoker_path_part *part = &list->parts[i];
+        const size_t shard = part->shard_bytes, length = strlen(list->paths[i]);
+        if (part->reserved != 0 || (shard == 0 && (part->offset | part->bytes | (uint64_t)part->mtime_ns) != 0))
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "part %zu is of no shard, but not all zero", i);
+        if (shard > 0 && (shard >= length || strncmp(list->paths[i] + shard, "::", 2) != 0))
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                            "path %zu has no '::' behind a shard of %zu bytes: '%.200s'", i, shard, list->paths[i]);
+        if (part->bytes > INT64_MAX || part->offset > INT64_MAX - part->bytes)
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "part %zu lies at offset %llu, past any shard", i,
+                            (unsigned long long)part->offset);
+    }
+    return STOKER_OK;
+}
+
+size_t stk_listed_parts_size(const stoker_path_list *list)
+{
+    return list->parts ? HEAD_BYTES + list->count * PLACE_BYTES + 1 : 0; /* the entries of the list are larger */
+}
+
+void stk_listed_put_parts(uint8_t *part, const stoker_path_list *list, const char *folder)
+{
+    if (!list->parts) return;
+    memset(part, 0, stk_listed_parts_size(list));
+    stk_blob_put32(part, MAGIC);
+    stk_blob_put32(part + 4, 1); /* no manifest: an empty path */
+    uint8_t *place = part + HEAD_BYTES;
+    for (size_t i = 0; i < list->count; i++, place += PLACE_BYTES) {
+        if (list->parts[i].shard_bytes == 0) continue;
+        const size_t before = list->paths[i][0] == '/' ? 0 : strlen(folder) + 1;
+        stk_blob_put64(place, list->parts[i].offset);
+        stk_blob_put32(place + 12, (uint32_t)(list->parts[i].shard_bytes + before));
+    }
+}
+
 /* -------------------------------------------------------------------------------------------------------------- use */
 
 stoker_status stk_listed_open_member(const struct stk_files *files, const stoker_descriptor *sample,
@@ -191,9 +230,9 @@ stoker_status stk_listed_open_member(const struct stk_files *files, const stoker
     STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = STOKER_OK;
     if (file.mtime_ns != sample->mtime_ns)
-        status = stk_fail(err, STOKER_ERR_MISMATCH,
-                          "the shard was changed at %lld ns, it was of %lld ns when its manifest was made",
-                          (long long)file.mtime_ns, (long long)sample->mtime_ns);
+        status =
+            stk_fail(err, STOKER_ERR_MISMATCH, "the shard was changed at %lld ns, it was of %lld ns when it was listed",
+                     (long long)file.mtime_ns, (long long)sample->mtime_ns);
     if (status >= 0)
         status = stk_file_narrow(&file, stk_blob_get64(files->places + sample->id * PLACE_BYTES), sample->bytes, err);
     if (status < 0) {

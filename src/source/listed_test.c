@@ -38,7 +38,7 @@ static void fill(void)
 
 static struct stoker_source *create(const char *path)
 {
-    const stoker_path_list list = {&path, 1};
+    const stoker_path_list list = {.paths = &path, .count = 1};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     struct stoker_source *source = NULL;
     stoker_error err;
@@ -147,7 +147,7 @@ static void test_what_workers_cannot_read_is_refused(void **state)
     (void)state;
     char path[256];
     const char *text = path;
-    const stoker_path_list list = {&text, 1};
+    const stoker_path_list list = {.paths = &text, .count = 1};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     struct stoker_source *source = NULL;
     stoker_error err;
@@ -194,6 +194,52 @@ static void test_listed_blobs_are_checked(void **state)
     stoker_source_close(source);
 }
 
+static struct stoker_source *create_parts(const stoker_path_list *list, stoker_status expected, stoker_error *err)
+{
+    stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
+    struct stoker_source *source = NULL;
+    spec.frames = 4, spec.width = 16, spec.height = 24;
+    assert_int_equal(stoker_source_create_video(list, &spec, &source, err), expected);
+    return source;
+}
+
+static void test_members_need_no_manifest(void **state)
+{
+    (void)state;
+    uint8_t expected[SAMPLE_BYTES], got[SAMPLE_BYTES];
+    stoker_error err;
+    stoker_descriptor d;
+    fill();
+    struct stoker_source *listed = create(inside("m"));
+    assert_int_equal(stoker_source_describe(listed, 1, &d, &err), STOKER_OK);
+    char member[256];
+    (void)snprintf(member, sizeof member, "%s", d.path);
+    const char *const paths[] = {inside("rot90.mp4"), member};
+    stoker_path_part parts[2] = {{0}, {.offset = 512, .bytes = d.bytes, .mtime_ns = d.mtime_ns}};
+    parts[1].shard_bytes = (uint32_t)(strstr(member, "::") - member);
+    const stoker_path_list list = {.paths = paths, .count = 2, .parts = parts};
+    struct stoker_source *source = create_parts(&list, STOKER_OK, &err), *worker = reopen(source);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(stoker_source_materialise(listed, i, expected, &err), STOKER_OK);
+        assert_int_equal(stoker_source_materialise(worker, i, got, &err), STOKER_OK);
+        assert_memory_equal(got, expected, sizeof got);
+    }
+    stoker_source_close(worker);
+    stoker_source_close(source);
+    stoker_source_close(listed);
+    /* A time that is not the shard's: it is another one by now. */
+    parts[1].mtime_ns++;
+    source = create_parts(&list, STOKER_OK, &err);
+    assert_int_equal(stoker_source_materialise(source, 1, got, &err), STOKER_ERR_MISMATCH);
+    stoker_source_close(source);
+    parts[1].shard_bytes--;
+    (void)create_parts(&list, STOKER_ERR_INVALID_ARGUMENT, &err);
+    assert_non_null(strstr(err.message, "path 1 has no '::'"));
+    parts[0].bytes = 1;
+    (void)create_parts(&list, STOKER_ERR_INVALID_ARGUMENT, &err);
+    assert_non_null(strstr(err.message, "part 0 is of no shard"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +248,7 @@ int main(void)
                                         fixture_end),
         cmocka_unit_test_setup_teardown(test_counts_of_a_decode_are_known_before_the_next, fixture_begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_what_workers_cannot_read_is_refused, fixture_begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_members_need_no_manifest, fixture_begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_listed_blobs_are_checked, fixture_begin, fixture_end),
     };
     return stk_run_tests(tests);

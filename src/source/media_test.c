@@ -19,7 +19,7 @@ static void test_media_source_describes_without_opening(void **state)
 {
     (void)state;
     const char *paths[] = {"/nowhere/a.mp4", "relative/b.mp4"};
-    const stoker_path_list list = {paths, 2};
+    const stoker_path_list list = {.paths = paths, .count = 2};
     stoker_video_spec spec = small_form();
     spec.dtype = STOKER_DTYPE_FLOAT16;
     spec.layout = STOKER_LAYOUT_CTHW;
@@ -61,7 +61,7 @@ static void test_media_blob_travels_and_is_deterministic(void **state)
 {
     (void)state;
     const char *paths[] = {"/a", "/b/c"};
-    const stoker_path_list list = {paths, 2};
+    const stoker_path_list list = {.paths = paths, .count = 2};
     stoker_video_spec spec = small_form();
     struct stoker_source *first = NULL, *second = NULL;
     stoker_error err;
@@ -91,7 +91,7 @@ static void test_media_source_refuses_bad_forms_and_paths(void **state)
     memset(longest, 'x', 5000);
     longest[5000] = 0;
     const char *paths[] = {longest};
-    const stoker_path_list list = {paths, 1};
+    const stoker_path_list list = {.paths = paths, .count = 1};
     stoker_video_spec spec = small_form();
     struct stoker_source *source = NULL;
     stoker_error err;
@@ -115,7 +115,7 @@ static void test_a8_changed_file_is_a_mismatch(void **state)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "0123456789", 10), 10);
     const char *paths[] = {path};
-    const stoker_path_list list = {paths, 1};
+    const stoker_path_list list = {.paths = paths, .count = 1};
     stoker_video_spec spec = small_form();
     struct stoker_source *source = NULL;
     stoker_error err;
@@ -157,7 +157,7 @@ static void test_threads_share_a_source(void **state)
     (void)state;
     const char *paths[] = {STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4", STK_GOLDEN_MEDIA "/mpeg4_bframes_nopts.avi",
                            STK_GOLDEN_MEDIA "/corrupt_bytes.mp4"};
-    const stoker_path_list list = {paths, 3};
+    const stoker_path_list list = {.paths = paths, .count = 3};
     stoker_video_spec form = small_form();
     struct stoker_source *source = NULL;
     struct stk_thread *threads[4];
@@ -181,7 +181,7 @@ static void test_damaged_media_blobs_are_refused(void **state)
 {
     (void)state;
     const char *paths[] = {"/a", "/b/c", "/d"};
-    const stoker_path_list list = {paths, 3};
+    const stoker_path_list list = {.paths = paths, .count = 3};
     stoker_video_spec form = small_form();
     struct stoker_source *source = NULL;
     stoker_error err;
@@ -197,7 +197,7 @@ static void test_materialise_is_repeatable(void **state)
     (void)state;
     const char *paths[] = {STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4", STK_GOLDEN_MEDIA "/mpeg4_bframes_nopts.avi",
                            STK_GOLDEN_MEDIA "/corrupt_bytes.mp4"};
-    const stoker_path_list list = {paths, 3};
+    const stoker_path_list list = {.paths = paths, .count = 3};
     stoker_video_spec form = small_form();
     struct stoker_source *source = NULL;
     stoker_error err;
@@ -217,7 +217,7 @@ static void test_every_option_travels(void **state)
 {
     (void)state;
     const char *paths[] = {STK_GOLDEN_MEDIA "/sar16_11.mp4"};
-    const stoker_path_list list = {paths, 1};
+    const stoker_path_list list = {.paths = paths, .count = 1};
     stoker_video_spec form = small_form();
     struct stoker_source *source = NULL, *copy = NULL;
     stoker_error err;
@@ -253,7 +253,7 @@ static void test_count_of_frames_is_a_second_tensor(void **state)
 {
     (void)state;
     const char *paths[] = {STK_GOLDEN_MEDIA "/gif_delays.gif", STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4"};
-    const stoker_path_list list = {paths, 2};
+    const stoker_path_list list = {.paths = paths, .count = 2};
     stoker_video_spec form = small_form();
     struct stoker_source *source = NULL;
     struct stk_batch_layout layout;
@@ -286,7 +286,7 @@ static void test_b3_random_clip_depends_on_the_draw_alone(void **state)
 {
     (void)state;
     const char *paths[] = {STK_GOLDEN_MEDIA "/h264_bframes_g12.mp4", STK_GOLDEN_MEDIA "/truncated_faststart.mp4"};
-    const stoker_path_list list = {paths, 2};
+    const stoker_path_list list = {.paths = paths, .count = 2};
     stoker_video_spec form = small_form();
     struct stoker_source *source = NULL, *fresh = NULL;
     stoker_error err;

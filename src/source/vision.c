@@ -273,7 +273,7 @@ stoker_status stoker_source_create_patches(const stoker_clip_list *list, const s
     if (!list || !out_source || (list->count && !list->paths))
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "list and out_source must be given");
     STK_TRY(stk_patch_form_init(&form, spec, err));
-    const stoker_path_list paths = {list->paths, list->count};
+    const stoker_path_list paths = {.paths = list->paths, .count = list->count};
     int files_fd = -1, fd = -1;
     const void *files = NULL;
     size_t files_size = 0;

@@ -46,7 +46,7 @@ static stoker_source *make_source(uint32_t frames, uint32_t side, const char *ex
     }
     if (extra) (void)snprintf(paths[CLIPS], sizeof paths[CLIPS], "%s/%s", GOLDEN_MEDIA, extra);
     list[CLIPS] = paths[CLIPS];
-    stoker_path_list path_list = {list, extra ? CLIPS + 1 : CLIPS};
+    stoker_path_list path_list = {.paths = list, .count = extra ? CLIPS + 1 : CLIPS};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     spec.frames = frames;
     spec.width = spec.height = side;

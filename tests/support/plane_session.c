@@ -25,7 +25,7 @@ stoker_source *session_media_source(void)
         (void)snprintf(paths[i], sizeof paths[i], "%s/%s", GOLDEN_MEDIA, names[i]);
         list[i] = paths[i];
     }
-    stoker_path_list path_list = {list, CLIP_COUNT};
+    stoker_path_list path_list = {.paths = list, .count = CLIP_COUNT};
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     spec.frames = CLIP_FRAMES;
     spec.width = spec.height = CLIP_SIDE;

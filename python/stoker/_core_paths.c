@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists of files for the sources of the extension: paths, and where members of tar shards lie in them.
+ */
+#include "_core_media.h"
+
+#include <string.h>
+
+static int copy_parts(struct core_paths *out, PyObject *parts)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(parts, &view, PyBUF_SIMPLE) < 0) {
+        return -1;
+    }
+    const size_t wanted = out->list.count * sizeof *out->parts;
+    if ((size_t)view.len != wanted) {
+        PyErr_Format(PyExc_ValueError, "parts has %zd bytes, expected %zu for %zu paths", view.len, wanted,
+                     out->list.count);
+    } else if ((out->parts = PyMem_Malloc(wanted > 0 ? wanted : 1)) == NULL) {
+        PyErr_NoMemory();
+    } else {
+        memcpy(out->parts, view.buf, wanted); /* the buffer need not be aligned */
+        out->list.parts = out->parts;
+    }
+    PyBuffer_Release(&view);
+    return out->parts != NULL ? 0 : -1;
+}
+
+int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts)
+{
+    Py_ssize_t count = 0;
+    *out = (struct core_paths){0};
+    out->texts = core_texts(paths, &out->keep, &count);
+    if (out->texts == NULL) {
+        return -1;
+    }
+    out->list = (stoker_path_list){.paths = out->texts, .count = (size_t)count};
+    if (parts != Py_None && copy_parts(out, parts) < 0) {
+        core_paths_fini(out);
+        return -1;
+    }
+    return 0;
+}
+
+void core_paths_fini(struct core_paths *paths)
+{
+    PyMem_Free(paths->parts);
+    PyMem_Free(paths->texts);
+    Py_XDECREF(paths->keep);
+}
