@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/error.h"
 #include "sys/thread.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -49,20 +50,28 @@ static void run(void *argument)
         }
 }
 
-struct stk_ahead *stk_ahead_start(const struct stk_ahead_area *areas, size_t count)
+stoker_status stk_ahead_start(const struct stk_ahead_area *areas, size_t count, struct stk_ahead **out_ahead,
+                              stoker_error *err)
 {
     size_t total = 0;
     STK_ASSERT(count <= STK_AHEAD_AREAS_MAX);
     for (size_t i = 0; i < count; i++) total += areas[i].size / 2;
-    if (total < TOTAL_BYTES_MIN / 2 || sysconf(_SC_NPROCESSORS_ONLN) < 2) return NULL;
+    *out_ahead = NULL;
+    if (total < TOTAL_BYTES_MIN / 2 || sysconf(_SC_NPROCESSORS_ONLN) < 2) return STOKER_OK;
     struct stk_ahead *ahead = calloc(1, sizeof *ahead);
-    if (!ahead) return NULL;
+    if (!ahead) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to make %zu areas ahead", count);
     for (size_t i = 0; i < count; i++) ahead->areas[i] = areas[i];
     ahead->count = count;
     ahead->steps = total / (STEP_BYTES / 2) + 1;
-    if (stk_thread_start("stoker-ahead", run, ahead, &ahead->thread, NULL) == STOKER_OK) return ahead;
+    stoker_error reason = {0};
+    stoker_status status = stk_thread_start("stoker-ahead", run, ahead, &ahead->thread, &reason);
+    if (status == STOKER_OK) {
+        *out_ahead = ahead;
+        return STOKER_OK;
+    }
     free(ahead);
-    return NULL;
+    if (status != STOKER_ERR_NO_MEMORY) return STOKER_OK; /* no more threads here: it is only a hint */
+    return stk_fail(err, status, "%s", reason.message);
 }
 
 void stk_ahead_stop(struct stk_ahead *ahead)

@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include <stoker/error.h>
+
 struct stk_ahead;
 
 struct stk_ahead_area {
@@ -18,9 +20,10 @@ struct stk_ahead_area {
 
 enum { STK_AHEAD_AREAS_MAX = 8 };
 
-/* Begins with `count` areas, all in proportion; NULL if it is not worth a thread, or none can be had. The mappings stay
- * until stk_ahead_stop(). */
-struct stk_ahead *stk_ahead_start(const struct stk_ahead_area *areas, size_t count);
+/* Begins with `count` areas, all in proportion; *out_ahead is NULL if it is not worth a thread, or none can be had. The
+ * mappings stay until stk_ahead_stop(). NO_MEMORY. */
+stoker_status stk_ahead_start(const struct stk_ahead_area *areas, size_t count, struct stk_ahead **out_ahead,
+                              stoker_error *err);
 /* Ends it, however far it has come, within the time of one step. NULL allowed. */
 void stk_ahead_stop(struct stk_ahead *ahead);
 

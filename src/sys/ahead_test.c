@@ -31,7 +31,8 @@ static void test_pages_are_made(void **state)
     (void)state;
     struct stk_ahead_area areas[2] = {{NULL, SIZE}, {NULL, SIZE / 4}};
     for (int i = 0; i < 2; i++) assert_int_equal(stk_filemap_memory(areas[i].size, &areas[i].data, NULL), STOKER_OK);
-    struct stk_ahead *ahead = stk_ahead_start(areas, 2);
+    struct stk_ahead *ahead = NULL;
+    assert_int_equal(stk_ahead_start(areas, 2, &ahead, NULL), STOKER_OK);
     if (!ahead) skip(); /* one CPU */
     uint64_t until_ns = stk_clock_now_ns() + 20 * UINT64_C(1000000000);
     while ((resident(areas[0].data, areas[0].size) < SIZE || resident(areas[1].data, areas[1].size) < SIZE / 4) &&
@@ -53,7 +54,8 @@ static void test_contents_are_kept(void **state)
     for (int round = 0; round < 20; round++) {
         struct stk_ahead_area area = {NULL, SIZE};
         assert_int_equal(stk_filemap_memory(SIZE, &area.data, NULL), STOKER_OK);
-        struct stk_ahead *ahead = stk_ahead_start(&area, 1);
+        struct stk_ahead *ahead = NULL;
+        assert_int_equal(stk_ahead_start(&area, 1, &ahead, NULL), STOKER_OK);
         uint64_t *word = area.data;
         size_t count = SIZE / 8 / 20 * (size_t)(round + 1);
         for (size_t i = 0; i < count; i++) word[i] = i ^ (uint64_t)round;
@@ -69,8 +71,11 @@ static void test_little_memory_is_left_alone(void **state)
     (void)state;
     char room[4096];
     const struct stk_ahead_area area = {room, sizeof room};
-    assert_null(stk_ahead_start(&area, 1));
-    assert_null(stk_ahead_start(NULL, 0));
+    struct stk_ahead *ahead = (void *)room;
+    assert_int_equal(stk_ahead_start(&area, 1, &ahead, NULL), STOKER_OK);
+    assert_null(ahead);
+    assert_int_equal(stk_ahead_start(NULL, 0, &ahead, NULL), STOKER_OK);
+    assert_null(ahead);
     stk_ahead_stop(NULL);
 }
 

@@ -210,7 +210,8 @@ static stoker_status build_into(const struct work *work, const struct stk_npy *a
     size_t count = 0;
     for (uint32_t i = 0; i < work->plan->count; i++)
         if (arrays[i].base_size > 0) areas[count++] = (struct stk_ahead_area){arrays[i].base, arrays[i].base_size};
-    struct stk_ahead *ahead = stk_ahead_start(areas, count);
+    struct stk_ahead *ahead;
+    STK_TRY(stk_ahead_start(areas, count, &ahead, work->err));
     stoker_status status = work->plan->build(work->plan->user, data, site, work->err);
     stk_ahead_stop(ahead);
     return status;
