@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fair world under pressure: costs at which the samples ask for a given share of all cores. With the costs that were
- * measured the machines of the study are nearly idle, and every pool of cores does well; here scheduling decides.
+ * The fair world under pressure: costs at which the samples ask for a given share of all cores. With the costs that
+ * were measured the machines of the study are nearly idle, and every pool of cores does well; here scheduling decides.
  */
 #include "sim/compare.h"
 

@@ -17,7 +17,8 @@
 
 struct sim_json;
 
-/* Writing. The values of a member are taken. Memory that runs out ends the program: there is nothing to report it to. */
+/* Writing. The values of a member are taken. Memory that runs out ends the program: there is nothing to report it
+ * to. */
 struct sim_json *sim_json_object(void);
 struct sim_json *sim_json_array(void);
 void sim_json_real(struct sim_json *object, const char *name, double value);

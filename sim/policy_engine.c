@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stoker's own: the shipped engine decides, the shipped dispatcher of each server orders its work. This file is a shell,
- * as the Coordinator is: it turns what happens into events, hands them over after the time that a message takes, and
- * carries out the actions. It decides nothing.
+ * stoker's own: the shipped engine decides, the shipped dispatcher of each server orders its work. This file is a
+ * shell, as the Coordinator is: it turns what happens into events, hands them over after the time that a message
+ * takes, and carries out the actions. It decides nothing.
  */
 #include "base/assert.h"
 #include "base/error.h"

@@ -17,7 +17,8 @@
 
 #include "sim/config.h"
 
-/* The record of the engine's events (sched/journal), in the caller's memory. A run of another contender leaves it empty. */
+/* The record of the engine's events (sched/journal), in the caller's memory. A run of another contender leaves it
+ * empty. */
 struct sim_journal {
     uint8_t *bytes;
     size_t size, cap;

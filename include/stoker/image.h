@@ -107,7 +107,7 @@ typedef struct stoker_image_spec {
     uint32_t pixels_max;        /**< larger pictures are refused before they are decoded; 0: 178,956,970 */
     float mean[3], std[3];      /**< of values scaled to 0..1, in R, G, B order; std 0 means 1. With uint8 both must be
                                      zero */
-    stoker_augment augment;     /**< not with STOKER_IMAGE_KEEP; that of draw 0, but in sources (stoker_source_make()) */
+    stoker_augment augment;     /**< not with STOKER_IMAGE_KEEP; of draw 0, but in sources (stoker_source_make()) */
 } stoker_image_spec;
 
 #define STOKER_IMAGE_SPEC_INIT { sizeof(stoker_image_spec), 0, 0, STOKER_DTYPE_DEFAULT, STOKER_IMAGE_CHW, \
