@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of ranks that wait for one another: what it compares runs as it says, and its engine's journal replays."""
+"""The benchmark of ranks that wait for one another runs what it says, and the journal of its engine replays."""
 
 import json
 import os
@@ -48,7 +48,8 @@ def test_a_contender_runs_with_its_policy_and_its_journal_replays(tmp_path, cont
     support.wait_until(lambda: not schedule.harness.group_pids(group.group), 60, "the DataServer to end")
     program = os.environ.get("STOKER_SIM_PROGRAM") or shutil.which("stoker-sim")
     assert program, "the stoker-sim program is not on PATH (./dev run puts it there)"
-    done = subprocess.run([program, "replay", tmp_path / f"{contender}-2.journal", "--json"], capture_output=True, text=True)
+    journal = tmp_path / f"{contender}-2.journal"
+    done = subprocess.run([program, "replay", journal, "--json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     replayed = json.loads(done.stdout)
     assert replayed["same"] and replayed["placed"] == batches * parts
