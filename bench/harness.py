@@ -240,7 +240,7 @@ def publish(section, lines):
     kept = [part for part in parts[1:] if part.split("\n", 1)[0] != section]
     body = "\n".join([heading, "", *lines]).rstrip() + "\n"
     kept.append(body[3:])
-    order = {"loader": 0, "handoff": 1, "memory": 2, "demo": 3, "tokens": 4, "preprocess": 5, "images": 6}
+    order = {"loader": 0, "handoff": 1, "memory": 2, "demo": 3, "tokens": 4, "preprocess": 5, "images": 6, "media": 7}
     kept.sort(key=lambda part: order.get(part.split("\n", 1)[0].split()[0], 9))
     RESULTS_MD.write_text(parts[0].rstrip() + "\n" + "".join("\n## " + part.rstrip() + "\n" for part in kept))
 

@@ -2,6 +2,8 @@
 """Make the clips that benchmarks, the demo and the tests decode: seeded, cached, the same on every machine.
 
     media_sets.py profile   60 S + 60 M + 50 L + 14 X clips of five codecs (about 4 minutes on two cores, 274 MB)
+    media_sets.py openvid   48 clips as large corpora of captioned video have them: H.264, 512p to 1080p, 2-16 s, with captions
+                            (docs/reference/media-sets.md; about 3 minutes)
     media_sets.py demo      two real clips and 24 generated ones (about a minute)
 
 Every draw comes from one seeded generator, in a fixed order, before anything is encoded; every encoder runs with one thread
@@ -51,6 +53,16 @@ RATES = ["15", "24000/1001", "25", "30000/1001", "30"]
 NOISE = [0, 0, 4, 8]  # moves the bit rate, which moves the cost of decoding
 SOURCES = ["cockatoo", "cockatoo", "realshort", "testsrc2", "mandelbrot", "life", "gradients"]
 COCKATOO_S = 14.0
+
+# The set of captioned clips: weights of what is drawn. docs/reference/media-sets.md says where they come from.
+OPENVID = dict(
+    count=48, targets=("S", "M", "L"), words=(60, 180), seconds=(2, 16),
+    sizes={(912, 512): 30, (960, 540): 10, (1280, 720): 35, (1920, 1080): 15, (576, 1024): 5, (720, 1280): 5},
+    rates={"24000/1001": 20, "24": 15, "25": 20, "30000/1001": 25, "30": 20},
+    key_intervals={250: 70, 120: 10, 60: 10, 48: 10}, b_frames={3: 80, 2: 10, 0: 10}, noise={0: 70, 4: 30},
+    presets={"veryfast": 60, "faster": 40}, qualities={0: 15, 1: 45, 2: 30, 3: 10},
+    sources={"cockatoo": 70, "realshort": 5, "mandelbrot": 10, "gradients": 10, "testsrc2": 5})
+CAPTION_TEXTS = ["GPL-2", "GPL-3", "LGPL-2.1", "Apache-2.0", "Artistic", "GFDL-1.3", "MPL-2.0"]  # of Debian's base-files
 
 
 def log(text):
@@ -122,6 +134,43 @@ def draw_profile(names=tuple(PROFILES), count=None):
     for name in names:
         rng = random.Random(f"{SEED}/{name}")
         clips += [draw_clip(rng, name, index) for index in range(PROFILES[name]["count"] if count is None else count[name])]
+    return clips
+
+
+def caption_words():
+    """Words that every Debian has, in order."""
+    folder = pathlib.Path("/usr/share/common-licenses")
+    return [word for name in CAPTION_TEXTS for word in (folder / name).read_text(errors="replace").split()
+            if any(letter.isalpha() for letter in word)]
+
+
+def draw_caption(rng, words):
+    """A passage of 60 to 180 words, 120 on average (the sum of two draws); ends with a full stop."""
+    least, most = OPENVID["words"]
+    count = round(least + (rng.random() + rng.random()) * (most - least) / 2)
+    start = int(rng.random() * (len(words) - count))
+    text = " ".join(words[start:start + count])
+    return text[0].upper() + text[1:].rstrip(".,;:") + "."
+
+
+def draw_openvid():
+    """The captioned clips; the targets (frames and side of a sample) alternate."""
+    rng, words, clips = random.Random(f"{SEED}/openvid"), caption_words(), []
+    least, most = OPENVID["seconds"]
+    for index in range(OPENVID["count"]):
+        target = OPENVID["targets"][index % len(OPENVID["targets"])]
+        clip = dict(profile="openvid", target=target, frames=PROFILES[target]["frames"], side=PROFILES[target]["side"],
+                    codec="h264", size=list(pick_weighted(rng, OPENVID["sizes"])),
+                    seconds=round(least + rng.random() ** 2 * (most - least), 2),  # short ones are more
+                    key_interval=pick_weighted(rng, OPENVID["key_intervals"]),
+                    b_frames=pick_weighted(rng, OPENVID["b_frames"]), rate=pick_weighted(rng, OPENVID["rates"]),
+                    source=pick_weighted(rng, OPENVID["sources"]), noise=pick_weighted(rng, OPENVID["noise"]),
+                    seed=int(rng.random() * 1000), start=round(rng.random(), 4),
+                    quality=pick_weighted(rng, OPENVID["qualities"]), preset=pick_weighted(rng, OPENVID["presets"]),
+                    faststart=rng.random() < 0.5, caption=draw_caption(rng, words), path=f"clips/{index:03d}.mp4")
+        if clip["source"] == "cockatoo" and clip["seconds"] > COCKATOO_S:
+            clip["source"] = "realshort"  # which may be repeated
+        clips.append(clip)
     return clips
 
 
@@ -268,6 +317,16 @@ def profile_set(names=tuple(PROFILES)):
     return [clip for name in names for clip in make_set(f"profile-{name}", draw_profile([name]))]
 
 
+def openvid_set():
+    """The captioned clips, and beside them `clips.jsonl`: path, caption and target of each, a manifest for training."""
+    clips = make_set("openvid", draw_openvid())
+    lines = [json.dumps({"path": clip["path"], "caption": clip["caption"], "target": clip["target"]}) for clip in clips]
+    part = CACHE / "openvid" / f"clips.jsonl.{os.getpid()}"
+    part.write_text("\n".join(lines) + "\n")
+    part.rename(CACHE / "openvid" / "clips.jsonl")
+    return clips
+
+
 def demo_set():
     """Two real clips, then 24 generated ones whose cost differs by more than a factor of ten."""
     clips = draw_profile(("S", "M", "L"), dict(S=12, M=8, L=4))
@@ -280,11 +339,12 @@ def demo_set():
 
 def main():
     parser = argparse.ArgumentParser(prog="dev media", description="make a set of clips, or find it in the cache")
-    parser.add_argument("name", choices=["profile", "demo", *PROFILES])
+    parser.add_argument("name", choices=["profile", "openvid", "demo", *PROFILES])
     arguments = parser.parse_args()
     os.nice(10)
     names = tuple(PROFILES) if arguments.name == "profile" else (arguments.name,)
-    clips = demo_set() if arguments.name == "demo" else profile_set(names)
+    makers = {"demo": demo_set, "openvid": openvid_set}
+    clips = makers[arguments.name]() if arguments.name in makers else profile_set(names)
     total = sum(clip["bytes"] for clip in clips)
     print(f"{arguments.name}: {len(clips)} clips, {total / 1e6:.0f} MB in {CACHE}")
     return 0
