@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stoker/dataset.h>
 #include <stoker/error.h>
 #include <stoker/gpt.h>
 #include <stoker/media.h>
@@ -122,12 +123,14 @@ typedef struct stoker_path_part {
 } stoker_path_part;
 
 /** List of media files. Sizes and times are read from the file system when the source is made; nothing is opened.
+ * Addresses of objects in storage are looked at when their sample is asked for, so nothing is known of them before.
  * For a video source, a list of one manifest (stoker/manifest.h) stands for its entries that can be used, in their
  * order: sizes, times and packets come from it, and members of tar shards are read in place. */
 typedef struct stoker_path_list {
     const char *const *paths;
     size_t count;
     const stoker_path_part *parts; /**< NULL: all are whole files; else `count` entries */
+    const stoker_object_options *object; /**< of paths that are addresses (s3://, http://, https://); NULL: defaults */
 } stoker_path_list;
 
 /** Make a native video source: sample i is file i, decoded in the form `spec` by workers without Python.

@@ -79,9 +79,10 @@ typedef struct stoker_worker_options {
     uint32_t struct_size;
     stoker_isolation isolation;
     uint64_t max_bytes; /**< of private memory of the process; 0: no limit */
+    int network;        /**< 1: isolated or not, it may open connections: its files lie in object storage */
 } stoker_worker_options;
 
-#define STOKER_WORKER_OPTIONS_INIT { sizeof(stoker_worker_options), STOKER_ISOLATION_OFF, 0 }
+#define STOKER_WORKER_OPTIONS_INIT { sizeof(stoker_worker_options), STOKER_ISOLATION_OFF, 0, 0 }
 
 /** As stoker_worker_run(), in a process that first gives up what its options say, for good, and tells the other side.
  *

@@ -53,6 +53,7 @@ def video_source(
     filter: int = 0,
     augment: tuple | None = None,
     parts: bytes | bytearray | None = None,
+    object: dict | None = None,
 ) -> Source: ...
 def patch_plan(
     clip_frames: int,
@@ -150,6 +151,7 @@ def image_source(
     std: Sequence[float] | None = None,
     augment: tuple | None = None,
     parts: bytes | bytearray | None = None,
+    object: dict | None = None,
 ) -> Source: ...
 def probe_audio(path: str | PathLike[str], exact: bool = False) -> dict[str, Any]: ...
 def read_audio(
@@ -181,6 +183,7 @@ def audio_source(
     damaged_max: float = 0.0,
     mel: tuple | None = None,
     parts: bytes | bytearray | None = None,
+    object: dict | None = None,
 ) -> Source: ...
 def mel_frames(mel: tuple, samples: int, /) -> int: ...
 def log_mel(samples: Buffer, out: Buffer, rate: int, mel: tuple, /) -> None: ...

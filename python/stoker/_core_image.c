@@ -151,16 +151,17 @@ static PyObject *read_image(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *image_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = {"paths", FORM_NAMES, "parts", NULL};
-    PyObject *paths, *parts = Py_None;
+    static char *names[] = {"paths", FORM_NAMES, "parts", "object", NULL};
+    PyObject *paths, *parts = Py_None, *object = Py_None;
     struct core_paths list;
     struct form_arguments form;
     form_init(&form);
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|" FORM_FORMAT "O", names, &paths, FORM_POINTERS(form), &parts) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|" FORM_FORMAT "OO", names, &paths, FORM_POINTERS(form), &parts,
+                                     &object) ||
         form_finish(&form) < 0) {
         return NULL;
     }
-    if (core_paths_init(&list, paths, parts) < 0) {
+    if (core_paths_init(&list, paths, parts, object) < 0) {
         return NULL;
     }
     stoker_source *source = NULL;

@@ -110,44 +110,22 @@ int core_picture(PyObject *background, stoker_picture_options *out)
 static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *names[] = {"paths",
-                            "frames",
-                            "width",
-                            "height",
-                            "dtype",
-                            "layout",
-                            "resize",
-                            "short_clip",
-                            "mean",
-                            "std",
-                            "damaged_max",
-                            "sampling",
-                            "stride",
-                            "fps",
-                            "frames_min",
-                            "frames_max",
-                            "frame_factor",
-                            "rounding",
-                            "spread",
-                            "untagged",
-                            "apply_sar",
-                            "ignore_rotation",
-                            "background",
-                            "count_frames",
-                            "mode",
-                            "filter",
-                            "augment",
-                            "parts",
-                            NULL};
-    PyObject *paths, *mean = Py_None, *std = Py_None, *background = Py_None, *augment = Py_None, *parts = Py_None;
+    static char *names[] = {"paths",       "frames",          "width",      "height",       "dtype",
+                            "layout",      "resize",          "short_clip", "mean",         "std",
+                            "damaged_max", "sampling",        "stride",     "fps",          "frames_min",
+                            "frames_max",  "frame_factor",    "rounding",   "spread",       "untagged",
+                            "apply_sar",   "ignore_rotation", "background", "count_frames", "mode",
+                            "filter",      "augment",         "parts",      "object",       NULL};
+    PyObject *paths, *mean = Py_None, *std = Py_None, *background = Py_None, *augment = Py_None, *parts = Py_None,
+                     *object = Py_None;
     stoker_video_spec spec = STOKER_VIDEO_SPEC_INIT;
     int dtype = 0, layout = 0, resize = 0, short_clip = 0, sampling = 0, rounding = 0, spread = 0, untagged = 0;
     int apply_sar = 0, ignore_rotation = 0, count_frames = 0, mode = 0, filter = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIIiiiiOOdiIdIIIiiippOpiiOO", names, &paths, &spec.frames,
-                                     &spec.width, &spec.height, &dtype, &layout, &resize, &short_clip, &mean, &std,
-                                     &spec.damaged_max, &sampling, &spec.stride, &spec.fps, &spec.frames_min,
-                                     &spec.frames_max, &spec.frame_factor, &rounding, &spread, &untagged, &apply_sar,
-                                     &ignore_rotation, &background, &count_frames, &mode, &filter, &augment, &parts)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O|IIIiiiiOOdiIdIIIiiippOpiiOOO", names, &paths, &spec.frames, &spec.width, &spec.height,
+            &dtype, &layout, &resize, &short_clip, &mean, &std, &spec.damaged_max, &sampling, &spec.stride, &spec.fps,
+            &spec.frames_min, &spec.frames_max, &spec.frame_factor, &rounding, &spread, &untagged, &apply_sar,
+            &ignore_rotation, &background, &count_frames, &mode, &filter, &augment, &parts, &object)) {
         return NULL;
     }
     if (core_colour(mean, spec.mean, "mean") < 0 || core_colour(std, spec.std, "std") < 0 ||
@@ -168,7 +146,7 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
     spec.picture.ignore_rotation = (uint32_t)ignore_rotation;
     spec.count_frames = (uint32_t)count_frames;
     struct core_paths list;
-    if (core_paths_init(&list, paths, parts) < 0) {
+    if (core_paths_init(&list, paths, parts, object) < 0) {
         return NULL;
     }
     stoker_source *source = NULL;

@@ -23,10 +23,13 @@ struct core_paths {
     const char **texts;
     PyObject *keep;
     stoker_path_part *parts;
+    stoker_object_options object;
+    PyObject *object_keep;
 };
 
-/* `paths` is a sequence of paths, `parts` None or a buffer of one stoker_path_part each. -1 with an exception. */
-int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts);
+/* `paths` is a sequence of paths, `parts` None or a buffer of one stoker_path_part each, `object` None or the options
+ * of object storage. -1 with an exception. */
+int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts, PyObject *object);
 void core_paths_fini(struct core_paths *paths);
 
 /* Three numbers of a sequence into `out`, which None leaves as it is; -1 with an exception that says `name`. */

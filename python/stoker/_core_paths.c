@@ -3,6 +3,7 @@
  * Lists of files for the sources of the extension: paths, and where members of tar shards lie in them.
  */
 #include "_core_media.h"
+#include "_core_object.h"
 
 #include <string.h>
 
@@ -26,8 +27,9 @@ static int copy_parts(struct core_paths *out, PyObject *parts)
     return out->parts != NULL ? 0 : -1;
 }
 
-int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts)
+int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts, PyObject *object)
 {
+    static const stoker_object_options defaults = STOKER_OBJECT_OPTIONS_INIT;
     Py_ssize_t count = 0;
     *out = (struct core_paths){0};
     out->texts = core_texts(paths, &out->keep, &count);
@@ -35,10 +37,13 @@ int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts)
         return -1;
     }
     out->list = (stoker_path_list){.paths = out->texts, .count = (size_t)count};
-    if (parts != Py_None && copy_parts(out, parts) < 0) {
+    out->object = defaults;
+    if ((parts != Py_None && copy_parts(out, parts) < 0) ||
+        (object != Py_None && core_object_options(object, &out->object, &out->object_keep) < 0)) {
         core_paths_fini(out);
         return -1;
     }
+    out->list.object = object != Py_None ? &out->object : NULL;
     return 0;
 }
 
@@ -47,4 +52,5 @@ void core_paths_fini(struct core_paths *paths)
     PyMem_Free(paths->parts);
     PyMem_Free(paths->texts);
     Py_XDECREF(paths->keep);
+    Py_XDECREF(paths->object_keep);
 }

@@ -10,7 +10,7 @@ import struct
 from array import array
 from collections.abc import Sequence
 
-from . import _seeding, errors
+from . import _core, _seeding, errors
 
 DTYPES = {"uint8": 1, "float16": 2, "bfloat16": 3, "float32": 4}
 
@@ -31,8 +31,10 @@ class Paths(Sequence):
         self._text = bytearray()
         self._ends = array("Q", [0])
         self._parts = None
+        self.remote = False  # are there addresses of objects in storage?
 
     def append(self, path: str) -> None:
+        self.remote = self.remote or is_remote(path)
         self._text += os.fsencode(path)
         self._ends.append(len(self._text))
         if self._parts is not None:
@@ -41,6 +43,7 @@ class Paths(Sequence):
     def append_member(self, shard: str, name: str, offset: int, size: int, mtime_ns: int) -> None:
         if self._parts is None:
             self._parts = bytearray(self.PART.size * len(self))
+        self.remote = self.remote or is_remote(shard)
         path = os.fsencode(shard)
         self._parts += self.PART.pack(offset, size, mtime_ns, len(path), 0)
         self._text += path + b"::" + os.fsencode(name)
@@ -95,13 +98,22 @@ def _manifest(path: str) -> list[str]:
                     raise errors.CallerError(
                         f"{path}, line {number}: a JSON object with a 'path' was expected ({error})"
                     ) from None
-            found.append(os.path.normpath(os.path.join(folder, line)))
+            found.append(line if is_remote(line) else os.path.normpath(os.path.join(folder, line)))
     return found
+
+
+def is_remote(path) -> bool:
+    """Is it the address of an object in storage?"""
+    return (path if type(path) is str else os.fsdecode(path)).startswith(("s3://", "http://", "https://"))
+
+
+def any_remote(paths) -> bool:
+    return paths.remote if isinstance(paths, Paths) else any(map(is_remote, paths))
 
 
 def _absolute(paths: list) -> list:
     """The paths as they are meant now: the process may change its folder before they are used."""
-    if all(os.path.isabs(path) for path in paths):
+    if all(os.path.isabs(path) or is_remote(path) for path in paths):
         return paths
     try:
         folder = os.getcwd()
@@ -109,7 +121,7 @@ def _absolute(paths: list) -> list:
         raise errors.CallerError(
             f"relative paths cannot be looked up: the working directory is gone ({error.strerror})"
         ) from None
-    return [path if os.path.isabs(path) else os.path.join(folder, os.fsdecode(path)) for path in paths]
+    return [path if os.path.isabs(path) or is_remote(path) else os.path.join(folder, os.fsdecode(path)) for path in paths]
 
 
 def find(source, extensions: frozenset[str], noun: str) -> list[str]:
@@ -118,6 +130,8 @@ def find(source, extensions: frozenset[str], noun: str) -> list[str]:
         return source
     if isinstance(source, (str, os.PathLike)):
         text = os.fspath(source)
+        if is_remote(text):
+            return [text]
         if _is_scanned(text):
             return _scanned(text, noun)
         if os.path.isdir(text):
@@ -206,6 +220,12 @@ class FileDataset:
     def _parts(self):
         """Where members of tar shards lie; None: all are files."""
         return self.paths.parts if isinstance(self.paths, Paths) else None
+
+    @property
+    def _places(self) -> dict:
+        """What a C source needs to know of paths that are no files."""
+        remote = _core.object_settings(os.environ) if any_remote(self.paths) else None
+        return {"parts": self._parts, "object": remote}
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -136,6 +136,8 @@ class PatchDataset(_files.FileDataset):
         self._settings = presets.patch_settings(preset, self.media, keywords)
         self._form = self._make_form(own)
         self.paths = tuple(paths)
+        if _files.any_remote(self.paths):
+            raise errors.UnsupportedError("patches are made of local files: their headers are read when the dataset is made")
         if facts is None:
             facts = read_facts(self.media, self.paths, bool(own.get("orientation", True)))
         self._facts = facts

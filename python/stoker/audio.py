@@ -264,7 +264,7 @@ class AudioDataset(_files.FileDataset):
         return (self._form["mel"][0], _core.mel_frames(self._form["mel"], count))
 
     def _make_source(self):
-        return _core.audio_source(self.paths, parts=self._parts, **self._form)
+        return _core.audio_source(self.paths, **self._places, **self._form)
 
     def __getitem__(self, index):
         if not self.return_window:

@@ -177,10 +177,17 @@ class ShardFolder:
         index_path = None
         if self._index_dir is not None:
             os.makedirs(self._index_dir, exist_ok=True)
+            name = os.path.basename(path.partition("?")[0])
             digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-            index_path = os.path.join(self._index_dir, f"{os.path.basename(path)}.{digest}.stkx")
+            index_path = os.path.join(self._index_dir, f"{name}.{digest}.stkx")
+        if _files.is_remote(path):
+            if index_path is None:
+                return TarShard(path, self._duplicates, "none")
+            lock_path, mode = f"{index_path}.lock", "ab"
+        else:
+            lock_path, mode = path, "rb"
         try:
-            lock = open(path, "rb")
+            lock = open(lock_path, mode)
         except OSError as error:
             status = "NOT_FOUND" if isinstance(error, FileNotFoundError) else "IO"
             raise errors.DataError(f"the shard cannot be opened: {error.strerror}", path, status) from None

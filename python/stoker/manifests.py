@@ -191,9 +191,8 @@ class _Rows:
         return value
 
     def _add_place(self, entry: dict, key: str, place: str) -> None:
-        if "://" in place:
-            raise self._fault(f"{key} is the address {place!r}: media in object storage are not read from manifests")
-        path = os.path.normpath(os.path.join(self._folder, place))
+        remote = _files.is_remote(place)
+        path = place if remote else os.path.normpath(os.path.join(self._folder, place))
         if key != "tar":
             if "member" in entry:
                 raise self._fault("'member' was found without 'tar'")

@@ -281,7 +281,7 @@ class VideoDataset(_files.FileDataset):
         return tuple(sizes[letter] for letter in self.layout)
 
     def _make_source(self):
-        return _core.video_source(self._listing or self.paths, parts=self._parts, **self._form)
+        return _core.video_source(self._listing or self.paths, **self._places, **self._form)
 
     def __getitem__(self, index):
         if not self.return_frames:
@@ -461,8 +461,8 @@ class ImageDataset(_files.FileDataset):
             self._form["partial"] = _MARK
         self.paths = _files.kept(_files.find(source, IMAGE_EXTENSIONS, "image"))
         self.native = resize != "keep"
-        if self._parts is not None and not self.native:
-            raise errors.UnsupportedError("resize='keep' needs files of their own; these are members of tar shards")
+        if not self.native and (self._parts is not None or _files.any_remote(self.paths)):
+            raise errors.UnsupportedError("resize='keep' needs local files, not members of tar shards or addresses")
         if self.native:
             self._source()  # forms and paths are checked now, not in a worker
 
@@ -475,7 +475,7 @@ class ImageDataset(_files.FileDataset):
     def _make_source(self):
         if self._form["resize"] == _IMAGE_RESIZES["keep"]:
             raise errors.UnsupportedError("resize='keep': only images of one size can be described before they are read")
-        return _core.image_source(self.paths, parts=self._parts, **self._form)
+        return _core.image_source(self.paths, **self._places, **self._form)
 
     def __getitem__(self, index):
         position = self._position(index)

@@ -56,8 +56,8 @@ def _shards(source) -> list[str]:
     if not isinstance(source, (str, os.PathLike)):
         return [path for one in source for path in _shards(one)]
     text = os.fspath(source)
-    if "://" in text:
-        raise errors.UnsupportedError(f"{text!r}: shards are read from files; those in object storage are not read yet")
+    if _files.is_remote(text):
+        return expand_braces(text)
     if os.path.isdir(text):
         found = _files._walk(text, frozenset((".tar",)))
         if not found:

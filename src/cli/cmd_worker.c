@@ -27,13 +27,15 @@ static int parse_isolation(const char *text, stoker_isolation *out)
 int cmd_worker(int argc, char **argv)
 {
     const char *fd_text = NULL, *isolation = NULL, *max_bytes = NULL;
+    bool network = false;
     const struct cli_option table[] = {
         {0, "fd", "N", "descriptor of the connected socket to the DataServer", NULL, &fd_text},
         {0, "isolation", "MODE", "give up what a decoder does not need: auto (default), on or off", NULL, &isolation},
+        {0, "network", NULL, "keep the right to open connections: files lie in object storage", &network, NULL},
         {0, "max-bytes", "N", "private memory that the process may use (default: no limit)", NULL, &max_bytes}};
     const struct cli_usage usage = {
-        "worker", "--fd N [--isolation MODE] [--max-bytes N]",
-        "Decode the samples that a DataServer asks for until it closes the socket. DataServers start it.", table, 3};
+        "worker", "--fd N [--isolation MODE] [--network] [--max-bytes N]",
+        "Decode the samples that a DataServer asks for until it closes the socket. DataServers start it.", table, 4};
     int count;
     switch (cli_options_parse(&usage, argc, argv, &count)) {
     case CLI_PARSED_HELP: return CLI_EXIT_DONE;
@@ -51,6 +53,7 @@ int cmd_worker(int argc, char **argv)
     stoker_worker_options options = STOKER_WORKER_OPTIONS_INIT;
     if (!parse_isolation(isolation, &options.isolation))
         return cli_usage_error(&usage, "--isolation '%s' is none of auto, on, off", isolation);
+    options.network = network;
     if (max_bytes) options.max_bytes = strtoull(max_bytes, &end, 10);
     if (max_bytes && (max_bytes[0] < '0' || max_bytes[0] > '9' || *end))
         return cli_usage_error(&usage, "--max-bytes '%s' is no number of bytes", max_bytes);

@@ -37,9 +37,16 @@ static stoker_status start_native(struct stk_crew *crew, uint32_t member, stoker
     char max_bytes[24];
     (void)snprintf(max_bytes, sizeof max_bytes, "%llu", (unsigned long long)pool->rights.max_bytes);
     worker->rights = pool->rights;
-    const char *argv[] = {
-        pool->options.program, "worker",  "--fd", "3", "--isolation", isolations[pool->rights.isolation],
-        "--max-bytes",         max_bytes, NULL};
+    const char *argv[] = {pool->options.program,
+                          "worker",
+                          "--fd",
+                          "3",
+                          "--isolation",
+                          isolations[pool->rights.isolation],
+                          "--max-bytes",
+                          max_bytes,
+                          pool->rights.network ? "--network" : NULL,
+                          NULL};
     struct stk_spawn spawn = {.argv = argv,
                               .keep_fds = &fds[1],
                               .keep_count = 1,

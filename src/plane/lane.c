@@ -89,7 +89,7 @@ static void drop_source(struct stk_server *server, uint32_t entry)
 
 /* ---- open */
 
-/* Workers are shared: the strictest wish of all loaders counts. */
+/* Workers are shared: the strictest wish of all loaders counts. Connections are no wish, but what sources need. */
 static void add_wish(struct stk_native_rights *rights, const struct stk_native_rights *wish)
 {
     static const uint8_t strictness[] = {1, 2, 0}; /* auto, on, off */
@@ -101,12 +101,13 @@ static void add_wish(struct stk_native_rights *rights, const struct stk_native_r
 static stoker_status resize_native(struct stk_server *server, stoker_error *err)
 {
     uint64_t total = 0;
-    struct stk_native_rights rights = {STOKER_ISOLATION_OFF, 0};
+    struct stk_native_rights rights = {STOKER_ISOLATION_OFF, 0, false};
     for (uint32_t i = 0; i < server->lane_high; i++) {
         const struct stk_lane *lane = &server->lanes[i];
         if (lane->kind != STK_SOURCE_PROCESS && (lane->state == STK_LANE_OPEN || lane->state == STK_LANE_OPENING)) {
             total += lane->num_workers;
             add_wish(&rights, &lane->rights);
+            if (server->sources[lane->source].source->network) rights.network = true;
         }
     }
     if (total > 0) stk_pool_native_set_rights(server->pool, &rights);
@@ -147,7 +148,7 @@ static void note_options(struct stk_lane *lane, const struct stk_message_loader_
     lane->retries = message->retries;
     lane->max_bytes = message->max_bytes ? message->max_bytes : STK_MAX_BYTES_DEFAULT;
     lane->stall_limit_ns = message->stall_limit_ns ? message->stall_limit_ns : STK_STALL_LIMIT_NS;
-    lane->rights = (struct stk_native_rights){(stoker_isolation)message->isolation, message->worker_bytes};
+    lane->rights = (struct stk_native_rights){(stoker_isolation)message->isolation, message->worker_bytes, false};
     lane->sample_cpu_ns = message->sample_cpu_ns;
     lane->policy =
         message->quarantine.size && lane->on_error == STOKER_ON_ERROR_RAISE ? STK_POLICY_SKIP : lane->on_error;

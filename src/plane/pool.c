@@ -340,7 +340,8 @@ static bool has_rights(const struct stk_worker *worker)
 {
     const struct stk_native_rights *wanted = &worker->pool->rights;
     return worker->crew != STK_CREW_NATIVE ||
-           (worker->rights.isolation == wanted->isolation && worker->rights.max_bytes == wanted->max_bytes);
+           (worker->rights.isolation == wanted->isolation && worker->rights.max_bytes == wanted->max_bytes &&
+            worker->rights.network == wanted->network);
 }
 
 void stk_pool_native_set_rights(struct stk_pool *pool, const struct stk_native_rights *rights)

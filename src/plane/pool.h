@@ -49,6 +49,7 @@ enum stk_worker_state {
 struct stk_native_rights {
     stoker_isolation isolation;
     uint64_t max_bytes; /* of private memory; 0: no limit */
+    bool network;       /* a source of theirs lies in object storage */
 };
 
 enum stk_isolated { STK_ISOLATED_UNKNOWN, STK_ISOLATED_YES, STK_ISOLATED_NO };

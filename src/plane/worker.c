@@ -232,7 +232,7 @@ static stoker_status give_up_rights(struct worker *worker, const stoker_worker_o
     if (status == STOKER_OK && options->isolation == STOKER_ISOLATION_OFF)
         (void)stk_fail(&why, STOKER_ERR_UNSUPPORTED, "it is switched off (isolation)");
     else if (status == STOKER_OK)
-        status = stk_sandbox_lock(&why);
+        status = stk_sandbox_lock(options->network ? STK_SANDBOX_CONNECTS : STK_SANDBOX_OFFLINE, &why);
     if (status != STOKER_OK && options->isolation == STOKER_ISOLATION_AUTO) status = STOKER_OK;
     char text[STOKER_ERROR_MESSAGE_BYTES + STOKER_ERROR_CONTEXT_BYTES];
     stk_error_text(&why, text, sizeof text);

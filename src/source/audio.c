@@ -319,6 +319,7 @@ stoker_status stk_audio_source_open(int blob_fd, int payload_fd, struct stoker_s
         sounds->blob = blob;
         sounds->blob_size = size;
         status = check_blob(blob, size, &sounds->files, &sounds->form, err);
+        sounds->base.network = sounds->files.remote;
     }
     if (status == STOKER_OK) status = stk_mutex_create(RANK, &sounds->lock, err);
     if (status < 0) {

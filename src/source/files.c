@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "source/blob.h"
 #include "source/listed.h"
+#include "source/remote.h"
+#include "store/range.h"
 #include "sys/shmem.h"
 
 #define COUNTS_BYTES 16u /* of files, and of the text */
@@ -67,6 +69,11 @@ stoker_status stk_files_check(const struct stk_files_kind *kind, const uint8_t *
     STK_TRY(check_entries(blob, entries_at, count, text_size, err));
     *out_files = (struct stk_files){
         .blob = blob, .count = count, .entries = blob + entries_at, .text = (const char *)blob + entries_at + table};
+    out_files->object = (stoker_object_options)STOKER_OBJECT_OPTIONS_INIT;
+    for (uint64_t i = 0; i < count && !out_files->remote; i++)
+        out_files->remote = stk_url_is_object(out_files->text + stk_blob_get64(out_files->entries + i * ENTRY_BYTES));
+    STK_TRY(stk_remote_check(out_files, blob + needed, size - needed, &table, err));
+    needed += table;
     return needed == size ? STOKER_OK : stk_listed_check(out_files, blob + needed, size - needed, err);
 }
 
@@ -80,12 +87,14 @@ stoker_status stk_files_bad_form(stoker_error *err)
 /* -------------------------------------------------------------------------------------------------------------- create
  */
 
+bool stk_files_is_absolute(const char *path) { return path[0] == '/' || stk_url_is_object(path); }
+
 /* Workers run elsewhere: relative paths are made absolute here. */
 static stoker_status get_folder(const stoker_path_list *list, char *folder, size_t size, stoker_error *err)
 {
     size_t i = 0;
     folder[0] = 0;
-    while (i < list->count && (!list->paths[i] || list->paths[i][0] == '/')) i++;
+    while (i < list->count && (!list->paths[i] || stk_files_is_absolute(list->paths[i]))) i++;
     if (i == list->count || getcwd(folder, size)) return STOKER_OK;
     return stk_fail_os(err, STOKER_ERR_IO, errno, "path %zu is relative ('%.200s'), and the working directory is gone",
                        i, list->paths[i]);
@@ -98,7 +107,7 @@ static stoker_status measure_paths(const stoker_path_list *list, const char *fol
     for (size_t i = 0; i < list->count; i++) {
         const char *path = list->paths[i];
         if (!path || !path[0]) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path %zu is empty", i);
-        size_t length = strlen(path) + (path[0] == '/' ? 0 : folder_size + 1);
+        size_t length = strlen(path) + (stk_files_is_absolute(path) ? 0 : folder_size + 1);
         if (length > PATH_BYTES_MAX)
             return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "path %zu has %zu bytes, expected at most %u: '%.80s...'",
                             i, length, PATH_BYTES_MAX, path);
@@ -112,7 +121,7 @@ static stoker_status measure_paths(const stoker_path_list *list, const char *fol
 static size_t put_path(char *at, const char *path, const char *folder)
 {
     size_t used = 0;
-    if (path[0] != '/') {
+    if (!stk_files_is_absolute(path)) {
         size_t folder_size = strlen(folder);
         memcpy(at, folder, folder_size);
         used = folder_size;
@@ -133,7 +142,7 @@ static void put_entries(uint8_t *entries, const stoker_path_list *list, const ch
         size_t length = put_path(text + offset, list->paths[i], folder);
         if (list->parts && list->parts[i].shard_bytes > 0)
             size = list->parts[i].bytes, mtime_ns = list->parts[i].mtime_ns;
-        else if (!stk_file_facts(text + offset, &size, &mtime_ns))
+        else if (stk_url_is_object(list->paths[i]) || !stk_file_facts(text + offset, &size, &mtime_ns))
             size = 0, mtime_ns = 0;
         uint8_t *entry = entries + i * ENTRY_BYTES;
         stk_blob_put64(entry, offset);
@@ -155,7 +164,8 @@ stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t 
     if (!stk_mul_size(list->count, ENTRY_BYTES, &table) || !stk_add_size(table, text_size + entries_at, &size))
         return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);
     const size_t parts_at = size;
-    if (!stk_add_size(size, stk_listed_parts_size(list), &size))
+    const size_t remote_size = stk_remote_size(list);
+    if (!stk_add_size(size, remote_size + stk_listed_parts_size(list), &size))
         return stk_fail(err, STOKER_ERR_LIMIT, "a list of %zu paths is too large", list->count);
     uint8_t *blob = malloc(size);
     if (!blob)
@@ -165,7 +175,8 @@ stoker_status stk_files_create(const struct stk_files_kind *kind, const uint8_t 
     stk_blob_put64(blob + counts, list->count);
     stk_blob_put64(blob + counts + 8, text_size);
     put_entries(blob + entries_at, list, folder);
-    stk_listed_put_parts(blob + parts_at, list, folder);
+    stk_remote_put(blob + parts_at, list);
+    stk_listed_put_parts(blob + parts_at + remote_size, list, folder);
     stoker_status status = stk_shmem_blob_create(blob, size, out_fd, err);
     free(blob);
     return status;
@@ -190,6 +201,7 @@ stoker_status stk_files_open(const struct stk_files *files, const stoker_descrip
     struct stk_file file;
     if (files->places && stk_listed_is_member(files, sample->id))
         return stk_listed_open_member(files, sample, out_file, err);
+    if (files->remote && stk_url_is_object(sample->path)) return stk_remote_open(files, sample->path, out_file, err);
     STK_TRY(stk_file_open(sample->path, &file, err));
     stoker_status status = stk_files_check_facts(sample, &file, err);
     if (status < 0) {

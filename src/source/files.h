@@ -13,6 +13,7 @@
 #ifndef STK_SOURCE_FILES_H
 #define STK_SOURCE_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,9 @@ struct stk_files {
     const uint8_t *places;
     const char *manifest;
     uint64_t manifest_id;
+    /* of lists with addresses (remote.h) */
+    bool remote;
+    stoker_object_options object; /* its texts lie in the blob */
 };
 
 /* Magic and version of a blob, and its form. */
@@ -52,6 +56,9 @@ stoker_status stk_files_check(const struct stk_files_kind *kind, const uint8_t *
                               struct stk_files *out_files, stoker_error *err);
 /* A form of a blob was refused: the same message, as damage of the blob. */
 stoker_status stk_files_bad_form(stoker_error *err);
+
+/* Does a path need no folder: is it absolute, or an address? */
+bool stk_files_is_absolute(const char *path);
 
 /* Id, path, bytes and time of a file into a descriptor that has everything else. */
 void stk_files_describe(const struct stk_files *files, uint64_t id, stoker_descriptor *descriptor);

@@ -282,6 +282,7 @@ stoker_status stk_image_source_open(int blob_fd, int payload_fd, struct stoker_s
         images->blob = blob;
         images->blob_size = size;
         status = check_blob(blob, size, &images->files, &images->form, err);
+        images->base.network = images->files.remote;
     }
     if (status == STOKER_OK) status = stk_mutex_create(RANK, &images->lock, err);
     if (status < 0) {

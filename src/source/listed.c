@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "media/manifest.h"
 #include "source/blob.h"
+#include "source/remote.h"
 #include "store/range.h"
 #include "sys/shmem.h"
 
@@ -180,7 +181,7 @@ stoker_status stk_listed_create(const struct stk_files_kind *kind, const uint8_t
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- parts */
+/* ------------------------------------------------------------------------------------------------------------ parts */
 
 stoker_status stk_listed_check_parts(const stoker_path_list *list, stoker_error *err)
 {
@@ -213,7 +214,7 @@ void stk_listed_put_parts(uint8_t *part, const stoker_path_list *list, const cha
     uint8_t *place = part + HEAD_BYTES;
     for (size_t i = 0; i < list->count; i++, place += PLACE_BYTES) {
         if (list->parts[i].shard_bytes == 0) continue;
-        const size_t before = list->paths[i][0] == '/' ? 0 : strlen(folder) + 1;
+        const size_t before = stk_files_is_absolute(list->paths[i]) ? 0 : strlen(folder) + 1;
         stk_blob_put64(place, list->parts[i].offset);
         stk_blob_put32(place + 12, (uint32_t)(list->parts[i].shard_bytes + before));
     }
@@ -227,7 +228,10 @@ stoker_status stk_listed_open_member(const struct stk_files *files, const stoker
     struct stk_file file;
     char path[PATH_BYTES_MAX + 1];
     (void)snprintf(path, sizeof path, "%.*s", (int)shard_path_size(files, sample->id), sample->path);
-    STK_TRY(stk_file_open(path, &file, err));
+    if (stk_url_is_object(path))
+        STK_TRY(stk_remote_open(files, path, &file, err));
+    else
+        STK_TRY(stk_file_open(path, &file, err));
     stoker_status status = STOKER_OK;
     if (file.mtime_ns != sample->mtime_ns)
         status =

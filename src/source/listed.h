@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lists of files that come from a manifest: the part of the blob that says which entry each file is and where members
- * of shards lie, and the packets that the manifest knows. A list of members that no manifest names has the same part with an
- * empty path.
+ * of shards lie, and the packets that the manifest knows. A list of members that no manifest names has the same part
+ * with an empty path.
  *
  * The blob has all that is needed to make a sample. The manifest itself only saves work: if it is gone, or is another
  * one by now, samples are the same.
@@ -27,7 +27,7 @@ bool stk_listed_is_manifest(const char *path);
 stoker_status stk_listed_create(const struct stk_files_kind *kind, const uint8_t *form, const char *manifest,
                                 int *out_fd, stoker_error *err);
 
-/* The same part for a list of paths of which some are members (list->parts), without a manifest: its size, and its bytes.
+/* The same part for a list of paths of which some are members (list->parts), without a manifest: its size and bytes.
  * `folder` is what relative paths are put behind. */
 size_t stk_listed_parts_size(const stoker_path_list *list);
 void stk_listed_put_parts(uint8_t *part, const stoker_path_list *list, const char *folder);

@@ -356,6 +356,7 @@ stoker_status stk_media_source_open(int blob_fd, int payload_fd, struct stoker_s
         media->blob = blob;
         media->blob_size = size;
         status = check_blob(blob, size, &media->files, &media->form, err);
+        media->base.network = media->files.remote;
     }
     if (status == STOKER_OK) status = stk_mutex_create(RANK, &media->lock, err);
     if (status < 0) {

@@ -66,6 +66,7 @@ struct stoker_source {
     int blob_fd;        /* sealed blob that describes the source */
     int payload_fd;     /* process sources: the pickled dataset; else -1 */
     uint8_t digest[32]; /* SHA-256 over blob and payload */
+    bool network;       /* files lie in object storage: who makes samples opens connections */
 };
 
 /* Opens a source from the blob that another process sent. Takes the descriptors, even on failure. CORRUPT names the

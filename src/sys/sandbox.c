@@ -35,15 +35,17 @@ stoker_status stk_sandbox_limit_memory(uint64_t bytes, stoker_error *err)
 
 #ifdef STK_SANITIZED
 
-stoker_status stk_sandbox_lock(stoker_error *err)
+stoker_status stk_sandbox_lock(enum stk_sandbox_network network, stoker_error *err)
 {
+    (void)network;
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "this build is checked by a sanitizer, which needs all system calls");
 }
 
 #elif !STK_HAVE_SECCOMP
 
-stoker_status stk_sandbox_lock(stoker_error *err)
+stoker_status stk_sandbox_lock(enum stk_sandbox_network network, stoker_error *err)
 {
+    (void)network;
     return stk_fail(err, STOKER_ERR_UNSUPPORTED, "this build has no libseccomp");
 }
 
@@ -52,7 +54,7 @@ stoker_status stk_sandbox_lock(stoker_error *err)
 /* By name: what this version of the library does not know, on this architecture, is passed over. */
 static const char *const refused[] = {
     /* network; the socket that is open already goes on working */
-    "socket", "socketpair", "bind", "connect", "listen", "accept", "accept4", "socketcall",
+    "bind", "listen", "accept", "accept4", "socketcall",
     /* programs and processes; threads are judged below */
     "execve", "execveat", "fork", "vfork", "unshare", "setns", "chroot", "pivot_root",
     /* other processes */
@@ -69,6 +71,16 @@ static const char *const refused[] = {
     /* the machine */
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "sethostname",
     "setdomainname", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "syslog", "iopl", "ioperm"};
+
+static bool refuse_connecting(scmp_filter_ctx filter)
+{
+    static const char *const calls[] = {"socket", "socketpair", "connect"};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        int call = seccomp_syscall_resolve_name(calls[i]);
+        if (call >= 0 && seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0) != 0) return false;
+    }
+    return true;
+}
 
 static bool refuse_calls(scmp_filter_ctx filter)
 {
@@ -118,14 +130,15 @@ static bool fill(scmp_filter_ctx filter)
            seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, &typed_for_others) == 0;
 }
 
-stoker_status stk_sandbox_lock(stoker_error *err)
+stoker_status stk_sandbox_lock(enum stk_sandbox_network network, stoker_error *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (!filter) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a filter of system calls");
     stoker_status status = STOKER_OK;
     /* Calls of another architecture of this kernel would pass by the list; the default would kill. */
     bool made = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM)) == 0 &&
-                seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) == 0 && fill(filter);
+                seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) == 0 && fill(filter) &&
+                (network == STK_SANDBOX_CONNECTS || refuse_connecting(filter));
     if (!made) {
         status = stk_fail(err, STOKER_ERR_UNSUPPORTED, "the filter of system calls cannot be made here");
     } else {

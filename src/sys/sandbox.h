@@ -13,9 +13,12 @@
 
 #include <stoker/error.h>
 
+/* Of a process whose files lie in object storage: it may open connections, but accepts none. */
+enum stk_sandbox_network { STK_SANDBOX_OFFLINE, STK_SANDBOX_CONNECTS };
+
 /* Locks the calling process and all its threads, for good. Reading files by name stays possible. UNSUPPORTED if this
  * build or the kernel cannot (the message says which), and then nothing has changed. */
-stoker_status stk_sandbox_lock(stoker_error *err);
+stoker_status stk_sandbox_lock(enum stk_sandbox_network network, stoker_error *err);
 
 /* Private memory of the process may not pass `bytes`, for good: allocations beyond fail. Shared and mapped files do not
  * count. INVALID_ARGUMENT if it uses more already; IO. */

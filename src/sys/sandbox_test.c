@@ -38,13 +38,13 @@ static int remove_folder(void **state)
 }
 
 /* Exit status of a child that locks itself and then calls `attempt`. */
-static int locked(int (*attempt)(void))
+static int locked_so(enum stk_sandbox_network network, int (*attempt)(void))
 {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         stoker_error err = {0};
-        stoker_status status = stk_sandbox_lock(&err);
+        stoker_status status = stk_sandbox_lock(network, &err);
         if (status == STOKER_ERR_UNSUPPORTED) _exit(CANNOT_LOCK);
         _exit(status == STOKER_OK ? attempt() : 249);
     }
@@ -53,6 +53,8 @@ static int locked(int (*attempt)(void))
     assert_true(WIFEXITED(status)); /* never killed */
     return WEXITSTATUS(status);
 }
+
+static int locked(int (*attempt)(void)) { return locked_so(STK_SANDBOX_OFFLINE, attempt); }
 
 /* The error that the attempt met. */
 static int met(long result) { return result < 0 ? errno : NO_ERROR; }
@@ -223,6 +225,24 @@ static void test_a_tighter_limit_stays(void **state)
     assert_int_equal(status, 0);
 }
 
+static int be_a_server(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    return fd < 0 ? 248 : met(listen(fd, 1));
+}
+
+static void test_who_reads_object_storage_may_connect_and_no_more(void **state)
+{
+    (void)state;
+    int seen = locked_so(STK_SANDBOX_CONNECTS, make_socket);
+    if (seen == CANNOT_LOCK) skip();
+    assert_int_equal(seen, NO_ERROR);
+    assert_int_equal(locked_so(STK_SANDBOX_CONNECTS, be_a_server), EPERM);
+    assert_int_equal(locked_so(STK_SANDBOX_CONNECTS, run_program), EPERM);
+    assert_int_equal(locked_so(STK_SANDBOX_CONNECTS, fork_one), EPERM);
+    assert_int_equal(locked_so(STK_SANDBOX_CONNECTS, create_file), EPERM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_c4_nothing_is_opened_for_writing),
         cmocka_unit_test(test_c4_names_cannot_be_changed),
         cmocka_unit_test(test_c4_reading_threads_and_memory_go_on),
+        cmocka_unit_test(test_who_reads_object_storage_may_connect_and_no_more),
         cmocka_unit_test(test_c4_an_assertion_still_ends_the_process),
         cmocka_unit_test(test_private_memory_is_limited_and_shared_is_not),
         cmocka_unit_test(test_a_tighter_limit_stays),

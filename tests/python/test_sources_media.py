@@ -13,6 +13,7 @@ import tarfile
 
 import pytest
 import torch
+from object_server import Fault, Server
 from torch.utils.data import DataLoader, Subset
 
 import stoker
@@ -378,3 +379,96 @@ print(shard.facts["written"], shard.facts["from_index"], len(shard))
     assert found == ["False True 2"] * 3 + ["True False 2"]
     assert len(list(folder.iterdir())) == 1
     assert manifest.ShardFolder("error", folder).shard(str(shards / "s-000.tar")).facts["from_index"]
+
+
+# ----------------------------------------------------------------------------------------------------------- object storage
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """A server of objects, and nothing of the environment but its address."""
+    for name in list(os.environ):
+        if name.startswith("AWS_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    with Server({f"/bucket/{name}": (GOLDEN / name).read_bytes() for name in CLIPS}) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        yield server
+
+
+@pytest.mark.parametrize("isolation", ["auto", "on", "off"])
+def test_videos_are_decoded_from_object_storage_by_native_workers(store, isolation):
+    plain = VideoDataset([GOLDEN / name for name in CLIPS], **FORM)
+    dataset = VideoDataset([f"s3://bucket/{CLIPS[0]}", *(f"{store.url}/bucket/{name}" for name in CLIPS[1:])], **FORM)
+    assert store.requests == []  # nothing is asked before a sample is
+    assert torch.equal(dataset[0], plain[0])
+    assert "authorization" in map(str.lower, store.requests[0][2])
+    loader = DistributedDataLoader(dataset, 2, num_workers=2, isolation=isolation)
+    assert loader._native is not None
+    made = torch.cat(list(loader))
+    loader.close()
+    assert torch.equal(made, torch.stack([plain[i] for i in range(4)]))
+
+
+def test_loaders_of_files_and_of_objects_share_workers(store):
+    plain = VideoDataset([GOLDEN / name for name in CLIPS], **FORM)
+    loaders = [DistributedDataLoader(plain, num_workers=1)]
+    loaders.append(DistributedDataLoader(VideoDataset([f"s3://bucket/{CLIPS[0]}"], **FORM), num_workers=1))
+    first = iter(loaders[0])
+    assert torch.equal(next(first)[0], plain[0])
+    assert torch.equal(next(iter(loaders[1]))[0], plain[0])
+    assert torch.equal(next(first)[0], plain[1])
+    for loader in loaders:
+        loader.close()
+
+
+def test_manifests_name_objects(store, tmp_path):
+    rows = [{"path": f"s3://bucket/{name}", "caption": name} for name in CLIPS]
+    made = same_batches(ManifestDataset(write_lines(tmp_path / "m.jsonl", rows), **FORM), 2, batch_size=2)
+    assert made[1]["caption"] == CLIPS[2:]
+    assert torch.equal(made[0]["video"][1], VideoDataset([GOLDEN / CLIPS[1]], **FORM)[0])
+
+
+def test_pictures_come_from_object_storage(store, pictures):
+    store.objects["/bucket/p.jpg"] = pictures[0].read_bytes()
+    dataset = ImageDataset(["s3://bucket/p.jpg"], size=16)
+    loader = DistributedDataLoader(dataset, num_workers=1)
+    assert torch.equal(next(iter(loader))[0], ImageDataset([pictures[0]], size=16)[0])
+    loader.close()
+
+
+def test_shards_are_read_from_object_storage(store, shards, tmp_path):
+    for number in range(2):
+        store.objects[f"/bucket/s-{number:03}.tar"] = (shards / f"s-{number:03}.tar").read_bytes()
+    dataset = WebDataset("s3://bucket/s-{000..001}.tar", index_dir=tmp_path / "indices", **FORM)
+    made = same_batches(dataset, 2, batch_size=2)
+    assert made[1]["txt"] == ["é 10", "é 11"]
+    assert torch.equal(made[1]["video"][1], VideoDataset([GOLDEN / CLIPS[3]], **FORM)[0])
+    assert len(list((tmp_path / "indices").glob("*.stkx"))) == 2
+    store.tags["/bucket/s-001.tar"] = 2
+    with pytest.raises(stoker.SampleError, match=r"s-001.tar::d1/0.mp4: the shard was changed"):
+        dataset[2]
+
+
+def test_faults_of_object_storage_name_address_and_tries(store):
+    dataset = VideoDataset(["s3://bucket/gone.mp4", f"s3://bucket/{CLIPS[0]}"], **FORM)
+    loader = DistributedDataLoader(dataset, num_workers=1)
+    rows = iter(loader)
+    with pytest.raises(stoker.SampleError, match=r"sample 0 .*s3://bucket/gone.mp4"):
+        next(rows)
+    assert torch.equal(next(rows)[0], VideoDataset([GOLDEN / CLIPS[0]], **FORM)[0])
+    loader.close()
+    store.faults.append(Fault(lambda handler: handler.say(503), times=2))
+    assert torch.equal(dataset[1], VideoDataset([GOLDEN / CLIPS[0]], **FORM)[0])  # two faults that pass
+    store.faults.append(Fault(lambda handler: handler.say(503), times=100))
+    with pytest.raises(stoker.StokerError, match=rf"s3://bucket/{CLIPS[0]}.*503"):
+        dataset[1]
+
+
+def test_what_needs_local_files_refuses_addresses(store):
+    with pytest.raises(stoker.errors.UnsupportedError, match="local files"):
+        VideoDataset(["s3://bucket/a.mp4"], preset="qwen2-vl")
+    with pytest.raises(stoker.errors.UnsupportedError, match="local files"):
+        ImageDataset(["s3://bucket/a.jpg"], resize="keep")
