@@ -51,6 +51,7 @@ int core_media_init(PyObject *module);
 int core_loader_init(PyObject *module);
 int core_worker_init(PyObject *module);
 int core_pack_init(PyObject *module);
+int core_balance_init(PyObject *module);
 int core_audio_init(PyObject *module);
 int core_sampler_init(PyObject *module);
 

@@ -62,6 +62,15 @@ PyObject *core_batch_wrap(stoker_batch *batch)
     return (PyObject *)self;
 }
 
+stoker_batch *core_batch_handle(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, batch_type)) {
+        PyErr_SetString(PyExc_TypeError, "a Batch was expected");
+        return NULL;
+    }
+    return ((struct batch_object *)object)->batch;
+}
+
 static void batch_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);

@@ -579,6 +579,17 @@ static PyType_Spec loader_spec = {.name = "stoker._core.Loader",
                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                   .slots = loader_slots};
 
+stoker_loader *core_loader_enter(PyObject *object)
+{
+    if (PyObject_TypeCheck(object, loader_type)) {
+        return loader_enter((struct loader_object *)object);
+    }
+    PyErr_SetString(PyExc_TypeError, "a Loader was expected");
+    return NULL;
+}
+
+void core_loader_leave(PyObject *object) { loader_leave((struct loader_object *)object); }
+
 int core_loader_init(PyObject *module)
 {
     client_type = core_add_type(module, "Client", &client_spec);

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
 import os
 import threading
@@ -21,11 +22,20 @@ from torch.utils.data._utils.collate import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory as stock_pin_memory
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from . import _device, _fanout, _fetch, _lane, _plane, _seeding, errors
+from . import _balance, _device, _fanout, _fetch, _lane, _plane, _rounds, _seeding, errors
+from ._balance import keep_current_assignment, projected_gain, rebalance_assignment
 from ._fanout import Padded
 
-__all__ = ["DistributedDataLoader", "Padded"]
+__all__ = [
+    "DistributedDataLoader",
+    "Padded",
+    "keep_current_assignment",
+    "projected_gain",
+    "rebalance_assignment",
+]
 
+_launched = None  # the load_balance_config of launch()
+_balanced = itertools.count()  # loaders with one, of this process: ranks match theirs by it
 _STOCK = frozenset(inspect.signature(DataLoader.__init__).parameters)
 
 
@@ -64,6 +74,13 @@ class DistributedDataLoader(DataLoader):
         seed: of the default ``DistributedSampler`` (default 0) and of ``seeding="sample"`` (default: the initial seed
             of ``generator`` or of torch).
         stall_limit_s: a worker that is busy longer with one task is replaced; default 300.
+
+        load_balance_config: redistribute made samples between ranks of this host before they become batches: a dict with
+            ``feature_fn(sample)`` (a small dict of numbers), ``sort_fn(features, args)`` (each sample's rank; default:
+            rebalance if it gains ``args.min_gain``), ``client_ranks`` (disjoint lists of ranks that exchange; default: all),
+            ``buffer_size`` (samples of one round in all ranks of a list; default 64) and ``args``. Samples change their
+            owner without a byte moving; the default collate function then copies each once (``collate_fn=list`` does not).
+            Needs workers. docs/how-to/redistribute.md.
 
     cost_profile: path of the rows that ``stoker profile`` wrote, from which predictions of what samples cost start.
 
@@ -119,6 +136,7 @@ class DistributedDataLoader(DataLoader):
         sample_timeout_s: float | None = None,
         quarantine: str | os.PathLike | None = None,
         cost_profile: str | os.PathLike | None = None,
+        load_balance_config: dict | None = None,
         **stock,
     ) -> None:
         known = {"prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"} & _STOCK
@@ -206,6 +224,49 @@ class DistributedDataLoader(DataLoader):
         self._epoch_seen = None
         self._iterations = 0
         self._state = _State(data_deadline_s)
+        self._balance = self._inner = None
+        self._set_up_balance(_launched if load_balance_config is None else load_balance_config, rank, world)
+
+    def _set_up_balance(self, config, rank: int, world: int) -> None:
+        """Tier 2: a loader of single samples inside makes them, in rounds."""
+        if config is None:
+            return
+        balance = _balance.Config(config, rank, world)
+        reasons = {
+            "num_workers=0": self.num_workers == 0 and "samples made in next() lie in no memory that could change its owner",
+            "on_error='skip'": self.on_error == "skip" and "a sample shares its memory with none; 'replace' makes another",
+            f"fan_out={self.fan_out}": self.fan_out > 1 and "samples are made one by one anyway",
+            "pad_value=": self.pad_value is not None and "samples are put together in the rank; pad in collate_fn",
+            "seeding='worker'": self.seeding == "worker" and "samples are made by any worker",
+            "in_order=False": not self.in_order and "a round has one order on all ranks",
+        }
+        for argument, reason in reasons.items():
+            if reason:
+                raise _refuse(f"{argument} with load_balance_config", reason)
+        if self.name is None:
+            self.name = f"stoker.balance/{next(_balanced)}"
+        self._balance = balance
+
+    @classmethod
+    def launch(cls, *, load_balance_config: dict | None = None) -> None:
+        """Connect this process to the DataServer of its job, which may have been started separately (else it is started), and
+        make ``load_balance_config`` the default of the loaders that are made from now on.
+
+        Raises :class:`stoker.errors.CallerError` for a config that cannot be, and :class:`stoker.errors.DataServerError` if
+        no DataServer can be had.
+        """
+        global _launched
+        if load_balance_config is not None:
+            _balance.Config(load_balance_config, *_plane.rank_and_world())
+        _plane.client()
+        _launched = load_balance_config
+
+    @property
+    def balance_state(self) -> dict | None:
+        """The round of samples that batches come from: ``{"round": number, "taken": batches of it that next() returned,
+        "ranks": list, "assignment": each sample's rank}``; None before the first, and without ``load_balance_config``."""
+        state = self._state.balance
+        return None if state is None else dict(state)
 
     def _runs_native(self) -> bool:
         """Native decoding gives what the default functions would give; any other needs Python in the workers."""
@@ -264,6 +325,11 @@ class DistributedDataLoader(DataLoader):
                 holder.set_epoch(epoch)
 
     def _get_iterator(self):
+        if self._balance is not None:
+            self.check_worker_number_rationality()
+            if self._inner is None:
+                self._inner = _rounds.make_inner(self, DistributedDataLoader)
+            return _rounds.RoundIterator(self)
         if self.num_workers == 0:
             return _InProcessIterator(self)
         self.check_worker_number_rationality()
@@ -290,11 +356,16 @@ class DistributedDataLoader(DataLoader):
         steps, deadline_misses (input wait above ``data_deadline_s``), wait_s (sum of input waits), first_batch_s
         (from ``iter()`` to the first batch, cold start), ready_s (batch-ready latency of the last batch: from its
         request until it was ready here), samples_skipped, tasks_retried, copies (batches handed out as private
-        copies), failures.
+        copies), failures. With ``load_balance_config`` also rounds, samples_given (to other ranks) and bytes_moved (copied in
+        this rank, by the collate function or because the user keeps batches; an exchange moves none).
         """
         state = self._state
         held = state.idle.stats() if state.idle is not None else {}
         names = ("samples_skipped", "tasks_retried", "copies", "failures")
+        if self._balance is not None:
+            inner = self._inner[0].stats() if self._inner is not None else {}
+            held = {name: inner.get(name, 0) for name in names}
+            names += ("rounds", "samples_given", "bytes_moved")
         return {**state.counts, **{name: state.totals.get(name, 0) + held.get(name, 0) for name in names}}
 
     def close(self) -> None:
@@ -306,6 +377,8 @@ class DistributedDataLoader(DataLoader):
         idle, self._state.idle = self._state.idle, None
         if idle is not None:
             self._state.retire(idle)
+        if self._inner is not None:
+            self._inner[0].close()
 
     def __del__(self) -> None:
         state = self.__dict__.get("_state")
@@ -321,6 +394,7 @@ class _State:
         self.counts = {"steps": 0, "deadline_misses": 0, "wait_s": 0.0, "first_batch_s": None, "ready_s": None}
         self.totals: dict = {}
         self.quarantined = None
+        self.balance = None
         self.idle = None
         self.abandoned = False
 

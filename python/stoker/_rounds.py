@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tier 2 of a DistributedDataLoader: rounds of made samples whose owners change before they become batches (rule C2).
+
+    this rank's samples, one in each slab -> features -> told to all ranks of the list -> assignment
+    -> slabs are given and taken, no byte moves -> batches in the order of the round
+
+A loader of single samples, hidden inside, makes them. Every round is two small messages: features, then the assignment of
+the first rank of the list (the built-in policy needs no second one: equal features give equal assignments). Whatever is wrong
+in one rank is told to all of them in the message that they wait for, so nobody hangs.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import json
+import logging
+import struct
+import time
+
+import torch
+from torch.utils.data._utils.pin_memory import pin_memory as stock_pin_memory
+
+from . import _balance, _core, _device, _lane, _plane, errors
+
+__all__ = ["RoundIterator"]
+
+_log = logging.getLogger("stoker")
+_MAX_BYTES = 2 << 30
+_SLICE_S = 2.0
+_TELL_S = 30.0
+
+
+def single(samples):
+    """Collate function of the inner loader: a sample as its dataset made it."""
+    return samples[0]
+
+
+class _Units:
+    """The samples of the outer loader's batches, one by one, and how large each batch is (sampler of the inner loader)."""
+
+    def __init__(self, loader, wrapped: bool) -> None:
+        self._loader, self._wrapped = loader, wrapped
+        self.sizes: collections.deque = collections.deque()  # of batches whose samples are being asked for
+
+    def __iter__(self):
+        self.sizes.clear()
+        for index in self._loader._index_sampler:
+            units = list(index) if self._loader._auto_collation else [index]
+            self.sizes.append(len(units))
+            for unit in units:
+                yield [unit] if self._wrapped else unit
+
+
+class _Sample:
+    """One sample: what the user gets, and the slab that it views."""
+
+    def __init__(self, data, batch, index) -> None:
+        self.data, self.batch, self.index = data, batch, index
+
+
+def make_inner(loader, cls):
+    """(loader of single samples with the options of ``loader``, its sampler)"""
+    native = loader.worker_init_fn is None and _lane.native_view(loader.dataset) is not None
+    units = _Units(loader, wrapped=not native)
+    shape = dict(batch_size=None, sampler=units) if native else dict(batch_sampler=units, collate_fn=single)
+    inner = cls(
+        loader.dataset,
+        **shape,
+        num_workers=loader.num_workers,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        persistent_workers=loader.persistent_workers,
+        prefetch_batches=0,
+        max_bytes=loader.max_bytes or None,
+        retries=loader.retries,
+        name=loader.name,
+        shard="none",
+        stall_limit_s=loader.stall_limit_s,
+        isolation=loader.isolation if native else "auto",
+        worker_max_bytes=loader.worker_max_bytes if native else None,
+        sample_timeout_s=loader.sample_timeout_s if native else None,
+        quarantine=loader.quarantine if native else None,
+        cost_profile=loader.cost_profile,
+    )
+    inner.on_error = loader.on_error
+    inner._balance = None
+    return inner, units
+
+
+class RoundIterator:
+    """What ``iter()`` of a loader with ``load_balance_config`` gives."""
+
+    def __init__(self, loader) -> None:
+        self._loader, self._config, self._state = loader, loader._balance, loader._state
+        self._rank = _plane.rank_and_world()[0]
+        self._mover = _device.Mover.for_loader(loader)
+        self._persistent_workers = loader.persistent_workers
+        self._inner = None
+        self._reset(loader)
+
+    def __iter__(self):
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def _reset(self, loader, first_iter: bool = False) -> None:
+        self._give_back()
+        inner, self._units = loader._inner
+        inner.seed, inner._epoch = loader._randomness()
+        self._began_s = time.perf_counter()
+        self._inner = iter(inner)
+        self._crew = self._inner._crew
+        self._share = self._fit(max(1, self._config.buffer_size // len(self._config.members)))
+        self._members = list(self._config.members)
+        self._ready: collections.deque = collections.deque()  # batches of the round: (samples, whether to copy)
+        self._round, self._ended = 0, False
+
+    def _fit(self, share: int) -> int:
+        """The samples of this rank in a round, cut to what can be reserved (rule A1): the round that is made, the one that is
+        given and taken, and what its neighbours still view."""
+        crew = self._crew
+        if crew._native is None or crew._lanes:  # the size of Python samples is known after the first
+            return share
+        while True:
+            try:
+                crew._open(crew._workers, _reserve(share))
+                return share
+            except errors.StokerError as error:
+                if error.status != "LIMIT" or share == 1:
+                    raise
+                share = (share + 1) // 2
+
+    def _cut(self, size: int) -> None:
+        """The same, of Python samples: by the size of the first."""
+        if self._crew._native is not None or self._round > 0:
+            return
+        local = max(1, _plane._local_rank_and_world()[1])
+        most = (self._loader.max_bytes or _MAX_BYTES) // (local * 2 * max(size, 1))
+        while self._share > 1 and _reserve(self._share) > most:
+            self._share = (self._share + 1) // 2
+
+    # ---- the samples of this rank
+
+    def _pull(self):
+        """The next sample of this rank; StopIteration at the end of its epoch. As the stock iterator, one index for one
+        result."""
+        inner, crew = self._inner, self._crew
+        while crew.outstanding < self._share and not inner._exhausted:
+            inner._try_put_index()
+            if self._round == 0 and crew._native is None and not self._sized:
+                break  # alone: it tells how many there is room for
+        if crew.outstanding == 0:
+            raise StopIteration
+        index = crew._pending[0][2]
+        try:
+            data, batch = crew.next(self._loader.timeout)
+        except TimeoutError as error:
+            if type(error) is not TimeoutError or error.args:
+                raise
+            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
+        self._state.counts["ready_s"] = crew.ready_s
+        if not self._sized:
+            self._sized = True
+            self._cut(batch.bytes)
+        if batch.bytes == 0 and len(self._members) > 1:
+            self._check_private(batch)
+        return _Sample(data, batch, index if crew._native is not None else None)
+
+    def _check_private(self, batch) -> None:
+        if batch.skeleton is None or len(batch.skeleton) > 0:
+            raise errors.make(
+                -23,
+                "LIMIT",
+                0,
+                f"a round of {self._share} samples in each of {len(self._members)} ranks does not fit max_bytes: raise it,"
+                " or lower buffer_size",
+                "",
+            )
+
+    _sized = False
+
+    def _collect(self):
+        """(samples, sizes of their batches, True at the end of the epoch)"""
+        samples, sizes = [], []
+        while not sizes or not self._units.sizes or sum(sizes) + self._units.sizes[0] <= self._share:
+            if sizes and not self._units.sizes and sum(sizes) >= self._share:
+                break
+            try:
+                first = self._pull()
+            except StopIteration:
+                return samples, sizes, True
+            size = self._units.sizes.popleft()
+            samples.append(first)
+            for _ in range(size - 1):
+                samples.append(self._pull())
+            sizes.append(size)
+        return samples, sizes, False
+
+    # ---- a round
+
+    def _hold(self) -> None:
+        """One round: from the samples of this rank to batches in ``_ready``."""
+        held = self._crew._lanes[0].stats()["bytes_held"] if self._crew._lanes else 0
+        failure, samples, sizes, last, said = None, [], [], True, []
+        try:
+            samples, sizes, last = self._collect()
+            said = [_balance.features_of(self._config.feature_fn, sample.data) for sample in samples]
+        except Exception as error:
+            if len(self._members) == 1 or isinstance(error, errors.DataServerError):
+                raise
+            failure = error
+        told = self._tell(samples, sizes, last, said, failure)
+        features = [dict(one, rank=rank) for rank, what in told.items() for one in what["features"]]
+        batches = {rank: len(what["sizes"]) for rank, what in told.items()}
+        owners = [one["rank"] for one in features]
+        assignment = self._decide(features, owners, batches)
+        if features:
+            self._state.balance = {"round": self._round, "taken": 0, "ranks": list(told), "assignment": assignment}
+        mine = self._exchange(samples, told, owners, assignment)
+        samples = None
+        if len(mine) != sum(sizes):
+            sizes = [len(mine) // len(sizes) + (i < len(mine) % len(sizes)) for i in range(len(sizes))]
+        copied = bool(sizes) and held > 2 * max(sizes) * max((sample.batch.bytes for sample in mine), default=0)
+        for size in sizes:
+            self._ready.append(([mine.popleft() for _ in range(size)], copied))
+        self._members = [rank for rank, what in told.items() if not what["last"]]
+        self._ended = last
+        self._round += 1
+        self._state.add("rounds", bool(features))
+
+    def _tell(self, samples, sizes, last, said, failure) -> dict:
+        """What every rank says of its part of the round, by rank in the order of the list."""
+        mine = {"sizes": sizes, "last": last, "features": said, "error": None, "index": [s.index for s in samples]}
+        if failure is not None:
+            mine = {"sizes": [], "last": True, "features": [], "error": _reason(failure), "index": []}
+        if len(self._members) == 1:
+            return {self._rank: mine}
+        told = dict(zip(self._members, self._gather(2 * self._round, mine, failure)))
+        if failure is not None:
+            raise failure
+        for rank, what in told.items():
+            if what["error"] is not None:
+                raise errors.PeerError(
+                    f"rank {rank} could not make its part of round {self._round}: {what['error']}", status="PEER"
+                )
+        return told
+
+    def _decide(self, features, owners, batches) -> list[int]:
+        if len(self._members) == 1:
+            return owners
+        config, made, failure = self._config, None, None
+        if config.sort_fn is None:
+            return _balance.check_assignment(_balance.gated_assignment(features, config.args), owners, batches)
+        if self._rank == self._members[0] and features:
+            try:
+                made = _balance.check_assignment(config.sort_fn(features, config.args), owners, batches)
+            except Exception as error:
+                failure = error
+        answer = {"made": made, "error": None if failure is None else _reason(failure)}
+        first = self._gather(2 * self._round + 1, answer if self._rank == self._members[0] else {}, failure)[0]
+        if failure is not None:
+            raise failure
+        if first["error"] is not None:
+            raise errors.PeerError(f"sort_fn failed in rank {self._members[0]}: {first['error']}", status="PEER")
+        return first["made"] or []
+
+    def _gather(self, number: int, what, failure) -> list:
+        lane = self._lane()
+        data = json.dumps(what).encode()
+        with self._watched(failure):
+            _core.loader_gather(lane, number, self._members, data)
+            joined = self._wait(_core.loader_gathered, lane, number)
+        parts, at = [], 0
+        while at < len(joined):
+            (size,) = struct.unpack_from("<I", joined, at)
+            parts.append(json.loads(joined[at + 4 : at + 4 + size]))
+            at += 4 + size
+        return parts
+
+    def _exchange(self, samples, told, owners, assignment):
+        """This rank's samples after the exchange, in the order of the round."""
+        ranks = list(told)
+        numbers = {rank: number for number, rank in enumerate(ranks)}
+        moves = _core.balance_plan(len(ranks), [numbers[r] for r in owners], [numbers[r] for r in assignment])
+        indices = [index for what in told.values() for index in what["index"]]
+        place = owners.index(self._rank) if samples else 0  # of this rank's first sample in the round
+        mine = {place + i: sample for i, sample in enumerate(samples)}
+        lane = self._lane() if moves else None
+        samples.clear()
+        sample = None
+        awaited = set()
+        with self._watched(None):
+            for number, source, target in moves:
+                if ranks[source] == self._rank:
+                    sample = mine.pop(number)
+                    sample.data = None
+                    self._give(lane, sample.batch, ranks[target], number)
+                elif ranks[target] == self._rank:
+                    awaited.add(number)
+            self._state.add("samples_given", sum(ranks[source] == self._rank for _, source, _ in moves))
+            while awaited:
+                batch, number = self._wait(_core.loader_take, lane, 2 * self._round)
+                awaited.remove(number)
+                index = indices[number]
+                mine[number] = _Sample(self._crew._rebuild(batch, index), batch, index)
+        return collections.deque(mine[number] for number in sorted(mine))
+
+    def _give(self, lane, batch, rank, number) -> None:
+        try:
+            _core.loader_give(lane, batch, rank, 2 * self._round, number)
+        except errors.StokerError as error:
+            if error.status != "WRONG_STATE":
+                raise
+            gc.collect()  # views may wait in a cycle
+            _core.loader_give(lane, batch, rank, 2 * self._round, number)
+
+    def _lane(self):
+        crew = self._crew
+        if not crew._lanes:  # a native lane of a rank without samples
+            crew._open(crew._workers, _reserve(self._share))
+        return crew._lanes[0]
+
+    def _wait(self, function, *arguments):
+        """Ends with an answer, with an error that names the rank that cannot come, or after ``timeout``."""
+        began_s = told_s = time.monotonic()
+        while True:
+            try:
+                return function(*arguments, _SLICE_S)
+            except TimeoutError:
+                now_s = time.monotonic()
+            _plane.drain_log()
+            if self._loader.timeout > 0 and now_s - began_s > self._loader.timeout:
+                raise RuntimeError(
+                    f"DataLoader timed out after {self._loader.timeout} seconds: round {self._round} waits for the ranks"
+                    f" {self._members}"
+                )
+            if now_s - told_s > _TELL_S:
+                told_s = now_s
+                _log.warning("round %d of the ranks %s waits for some of them", self._round, self._members)
+
+    def _watched(self, failure):
+        return _Watched(self._crew, failure)
+
+    # ---- batches
+
+    def __next__(self):
+        began_s = time.perf_counter()
+        if self._inner is None:
+            raise StopIteration
+        self._inner._check_process()
+        try:
+            while not self._ready:
+                if self._ended:
+                    self._give_back()
+                    raise StopIteration
+                self._hold()
+        except StopIteration:
+            raise
+        except BaseException:
+            self._give_back()  # the round is lost on every rank
+            raise
+        samples, copied = self._ready.popleft()
+        self._state.balance["taken"] += 1
+        data = self._build(samples, copied)
+        ended_s = time.perf_counter()
+        if self._state.counts["first_batch_s"] is None:
+            self._state.counts["first_batch_s"] = ended_s - self._began_s
+        self._state.count(ended_s - began_s)
+        return data
+
+    next = __next__
+
+    def _build(self, samples, copied):
+        loader = self._loader
+        if copied:  # the user keeps batches: rule A5
+            for sample in samples:
+                sample.data = _device.to_device(sample.data, torch.clone)
+                self._state.add("bytes_moved", sample.batch.bytes)
+                sample.batch = None
+            self._state.add("copies", 1)
+        parts = [sample.data for sample in samples]
+        batches = [sample.batch for sample in samples]
+        data = loader.collate_fn(parts) if loader._auto_collation else loader.collate_fn(parts[0])
+        if not copied:
+            self._state.add("bytes_moved", _bytes_outside(data, parts))
+        if loader.pin_memory and torch.accelerator.is_available():
+            data = stock_pin_memory(data, loader.pin_memory_device or None)
+        return self._mover.move(data, batches) if self._mover is not None else data
+
+    def _give_back(self) -> None:
+        inner, self._inner = self._inner, None
+        if inner is None:
+            return
+        self._ready.clear()
+        crew = self._crew
+        if len(self._config.members) > 1 and crew._lanes and not crew.broken:
+            try:
+                _core.loader_gather(crew._lanes[0], 2 * self._round, [], b"")  # whoever waits for this rank is told
+            except errors.StokerError:
+                pass
+        inner._give_back()
+
+    def __del__(self) -> None:
+        try:
+            self._give_back()
+        except Exception:  # at exit the client may be closed already
+            pass
+
+
+class _Watched:
+    """A DataServer that is gone is noticed by the crew; a failure of this rank comes before what it makes of the others."""
+
+    def __init__(self, crew, failure) -> None:
+        self._crew, self._failure = crew, failure
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind, error, trace) -> None:
+        if isinstance(error, errors.DataServerError) and not self._crew._lost():
+            raise errors.PeerError(error.message, error.context, error.status) from None
+        if error is not None and self._failure is not None and isinstance(error, Exception):
+            raise self._failure from None
+
+
+def _reason(error: BaseException) -> str:
+    """The error's type and last line: an error of a worker has its traceback before that."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    kind, last = type(error).__name__, lines[-1].strip() if lines else ""
+    return (last if last.startswith(kind) else f"{kind}: {last}")[:4096]
+
+
+def _reserve(share: int) -> int:
+    """Samples of a batch of which two are reserved: the round that is given, the one before that is still viewed, the one
+    that is being made, and a quarter for size classes."""
+    return (5 * share + 1) // 2
+
+
+def _tensors(data):
+    if isinstance(data, torch.Tensor):
+        yield data
+    elif isinstance(data, dict):
+        for value in data.values():
+            yield from _tensors(value)
+    elif isinstance(data, (list, tuple)):
+        for value in data:
+            yield from _tensors(value)
+
+
+def _bytes_outside(data, parts) -> int:
+    """Bytes of tensors that lie elsewhere than in the samples: each was copied once."""
+    inside = {tensor.untyped_storage().data_ptr() for tensor in _tensors(parts)}
+    return sum(t.numel() * t.element_size() for t in _tensors(data) if t.untyped_storage().data_ptr() not in inside)
