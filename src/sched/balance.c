@@ -140,6 +140,20 @@ static void improve(const stoker_balance_round *round, uint32_t *assignment)
     }
 }
 
+/* Samples of equal cost may change places: those that can stay where they are do. */
+static void keep_at_home(const stoker_balance_round *round, uint32_t *assignment)
+{
+    if (round->count > 1024) return;
+    for (uint32_t i = 0; i < round->count; i++) {
+        uint32_t home = round->owners[i];
+        for (uint32_t j = 0; j < round->count && assignment[i] != home; j++) {
+            if (assignment[j] != home || round->owners[j] == home || round->costs[j] != round->costs[i]) continue;
+            assignment[j] = assignment[i];
+            assignment[i] = home;
+        }
+    }
+}
+
 STOKER_API stoker_status stoker_balance_load(const stoker_balance_round *round, const uint32_t *assignment,
                                              uint64_t *out_load, stoker_error *err)
 {
@@ -158,6 +172,7 @@ STOKER_API stoker_status stoker_balance_propose(const stoker_balance_round *roun
     sort_samples(round, scratch);
     assign_longest_first(round, scratch, out_assignment);
     improve(round, out_assignment);
+    keep_at_home(round, out_assignment);
     uint64_t before = sum_loads(round, round->owners, loads);
     if (sum_loads(round, out_assignment, loads) >= before && round->count > 0)
         memcpy(out_assignment, round->owners, round->count * sizeof out_assignment[0]);

@@ -46,6 +46,18 @@ static void test_swaps_help_where_counts_bind(void **state)
     assert_int_equal(after, 12);
 }
 
+static void test_equal_samples_stay_at_home(void **state)
+{
+    (void)state;
+    const uint32_t owners[] = {0, 0, 0, 0, 1, 1, 1, 1};
+    const uint64_t costs[] = {9, 9, 9, 9, 1, 1, 1, 1};
+    stoker_balance_round round = round_of(2, 8, owners, costs);
+    uint32_t scratch[8], assignment[8], moved = 0;
+    assert_int_equal(stoker_balance_propose(&round, scratch, assignment, NULL), STOKER_OK);
+    for (int i = 0; i < 8; i++) moved += assignment[i] != owners[i];
+    assert_int_equal(moved, 4); /* two of each kind, which is the least for 20 : 20 */
+}
+
 static void test_balanced_round_stays_as_it_is(void **state)
 {
     (void)state;
@@ -130,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proposal_evens_loads_and_keeps_counts),
         cmocka_unit_test(test_swaps_help_where_counts_bind),
+        cmocka_unit_test(test_equal_samples_stay_at_home),
         cmocka_unit_test(test_balanced_round_stays_as_it_is),
         cmocka_unit_test(test_gate_keeps_owners_unless_it_pays),
         cmocka_unit_test(test_plan_names_what_moves),
