@@ -20,6 +20,7 @@ import stoker
 from stoker import manifest
 from stoker.manifests import ManifestDataset
 from stoker.media import ImageDataset, VideoDataset
+from stoker.parquet import ParquetDataset
 from stoker.torch import DistributedDataLoader
 from stoker.webdataset import WebDataset, expand_braces
 
@@ -243,6 +244,7 @@ def test_situation_72_many_lines_cost_little_memory(tmp_path):
     code = f"""
 import resource, sys
 from stoker.manifests import ManifestDataset
+from stoker.parquet import ParquetDataset
 from stoker.torch import DistributedDataLoader
 def rss(): return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 DistributedDataLoader, before = DistributedDataLoader, rss()
@@ -472,3 +474,71 @@ def test_what_needs_local_files_refuses_addresses(store):
         VideoDataset(["s3://bucket/a.mp4"], preset="qwen2-vl")
     with pytest.raises(stoker.errors.UnsupportedError, match="local files"):
         ImageDataset(["s3://bucket/a.jpg"], resize="keep")
+
+
+# ----------------------------------------------------------------------------------------------------------------- Parquet
+
+
+@pytest.fixture
+def parquet():
+    pytest.importorskip("pyarrow")
+    return pytest.importorskip("pyarrow.parquet")
+
+
+def write_parquet(parquet, path, columns):
+    import pyarrow
+
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=3)
+    return path
+
+
+def test_parquet_columns_of_paths(parquet, tmp_path):
+    columns = {"path": [os.path.relpath(GOLDEN / name, tmp_path) for name in CLIPS], "caption": ["a", "b", "c", "d"]}
+    dataset = ParquetDataset(write_parquet(parquet, tmp_path / "a.parquet", columns), "path", **FORM)
+    made = same_batches(dataset, 2, batch_size=2)
+    assert made[1]["caption"] == ["c", "d"]  # of two row groups
+    assert torch.equal(made[1]["video"][1], VideoDataset([GOLDEN / CLIPS[3]], **FORM)[0])
+    same(pickle.loads(pickle.dumps(dataset))[2], dataset[2])
+
+
+@pytest.mark.parametrize("struct", [False, True])
+def test_parquet_columns_of_embedded_media(parquet, tmp_path, pictures, struct):
+    data = [path.read_bytes() for path in pictures]
+    column = [{"bytes": one, "path": None} for one in data] if struct else data
+    path = write_parquet(parquet, tmp_path / "a.parquet", {"image": column, "label": [5, 6, 7, 8]})
+    with pytest.raises(stoker.errors.CallerError, match="cache_dir= must name a local folder"):
+        ParquetDataset(path, "image", size=16, kind="image", fields=["label"])
+    form = {"kind": "image", "size": 16, "cache_dir": tmp_path / "cache"}
+    with pytest.raises(stoker.errors.CallerError, match="no column 'labels'"):
+        ParquetDataset(path, "image", fields=["labels"], **form)
+    dataset = ParquetDataset([path], "image", **form)
+    made = same_batches(dataset, 2, batch_size=2)
+    assert made[0]["label"].tolist() == [5, 6]
+    assert torch.equal(made[1]["image"][0], ImageDataset(pictures, size=16)[2])
+    copied = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").glob("*.media")}
+    assert len(copied) == 1
+    ParquetDataset([path], "image", **form)
+    assert copied == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").glob("*.media")}
+
+
+def test_faults_of_parquet_files_name_them(parquet, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"nothing at all")
+    with pytest.raises(stoker.errors.DataError, match=r"a.parquet: this is no Parquet file"):
+        ParquetDataset(tmp_path, "path", **FORM)
+    with pytest.raises(stoker.errors.DataError, match=r"gone.parquet: the Parquet file cannot be opened"):
+        ParquetDataset(tmp_path / "gone.parquet", "path", **FORM)
+    columns = {"path": [str(GOLDEN / CLIPS[0]), None], "n": [1, None], "x": [0.5, 1.0]}
+    path = write_parquet(parquet, tmp_path / "b.parquet", columns)
+    with pytest.raises(stoker.errors.DataError, match=r"b.parquet: row 1 has no path"):
+        ParquetDataset(path, "path", **FORM)
+    with pytest.raises(stoker.errors.CallerError, match="the column 'x' is double; texts or binary were expected"):
+        ParquetDataset(path, "x", **FORM)
+    columns["path"] = [str(GOLDEN / CLIPS[0])] * 2
+    dataset = ParquetDataset(write_parquet(parquet, path, columns), "path", **FORM)
+    assert dataset[0]["n"] == 1
+    with pytest.raises(stoker.SampleError, match=r"sample 1: .*b.parquet: the column 'n' is null"):
+        dataset[1]
+    os.utime(path, ns=(5, 5))
+    dataset._open()
+    with pytest.raises(stoker.errors.DataError, match="the file was changed since"):
+        dataset[0]
