@@ -80,8 +80,9 @@ STOKER_API stoker_status stoker_balance_load(const stoker_balance_round *round, 
 STOKER_API stoker_status stoker_balance_propose(const stoker_balance_round *round, uint32_t *scratch,
                                                 uint32_t *out_assignment, stoker_error *err);
 
-/** Keep the owners unless the assignment is worth its exchange: `assignment` becomes the owners if the largest load falls
- * by less than min_gain_ppm of it, or by no more than transfer_cost times the most samples that one rank receives.
+/** Keep the owners unless the assignment is worth its exchange: `assignment` becomes the owners if the largest load
+ * falls by less than min_gain_ppm of it, or by no more than transfer_cost times the most samples that one rank
+ * receives.
  *
  * Owns:    `assignment` is read and written.
  * Threads: any.

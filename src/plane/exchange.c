@@ -5,7 +5,7 @@
  * payload: nothing of it can move here.
  *
  * Each lane has one gathering at most. Lanes of other ranks match by name, else by order of creation. Nobody waits for
- * a rank that cannot come: one that has died, has left, has said that it takes part no more, or waits at another number.
+ * a rank that cannot come: one that has died, has left, takes part no more, or waits at another number.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -103,7 +103,7 @@ static void test_all_hear_what_all_said_in_the_order_of_the_ranks(void **state)
     end(&server, ranks, source);
 }
 
-/* C2: the slab that comes is the one that went, in the same segment at the same place, and is released by its new rank. */
+/* C2: the slab that comes is the one that went, in its segment at its place, and is released by its new rank. */
 static void test_c2_a_given_slab_changes_its_owner_only(void **state)
 {
     (void)state;

@@ -248,8 +248,8 @@ void stk_flow_run(struct stk_server *server);
 int stk_flow_region(struct stk_server *server, const struct stk_slab *slab, uint32_t process,
                     struct stk_message_region *out);
 bool stk_flow_release(struct stk_connection *connection, uint64_t slab_id);
-/* The slab is another rank's from now on; fills its region, and the descriptor that goes with it (-1: none). False: it is
- * not this rank's. */
+/* The slab is another rank's from now on; fills its region, and the descriptor that goes with it (-1: none). False: it
+ * is not this rank's. */
 bool stk_flow_pass(struct stk_connection *from, struct stk_connection *to, uint64_t slab_id,
                    struct stk_message_region *out, int *out_fd);
 void stk_flow_forget_rank(struct stk_connection *connection); /* frees what was delivered to it */
