@@ -2,9 +2,9 @@
 """./dev bench schedule: ranks of one host that wait for one another; stoker, its earlier routing and DataLoader.
 
 A cell is a workload and a number of ranks, each a process that sleeps for the window of its batch's tokens and then
-waits for the others. Contenders: stoker (deadlines, tokens balanced over the ranks by TokenAwareBatchSampler, batches
-made in parts), stoker-routing (least-request, the stock order of samples, whole batches) and torch (DataLoader, the
-depth of its grid that waits least on another seed). All have as many workers in the same CPU set, and give every sample
+waits for the others. Contenders: stoker (deadlines, tokens balanced over the ranks by TokenAwareBatchSampler),
+stoker-routing (least-request, the stock order of samples) and torch (DataLoader, the depth of its grid that waits least
+on another seed). All have as many workers in the same CPU set, and give every sample
 of the cell once in each epoch, which is checked. They take turns, an epoch each, in an order that rotates: one round is
 a pair for each comparison.
 
@@ -31,7 +31,7 @@ import schedule_rank
 CONTENDERS = ["stoker", "stoker-routing", "torch"]
 POLICY = {"stoker": "deadline", "stoker-routing": "least-request", "torch": ""}
 # Nothing is tuned for ours: the depth is the deepest of the baseline's grid.
-OURS = {"stoker": dict(prefetch_factor=8, fan_out=2), "stoker-routing": dict(prefetch_factor=8)}
+OURS = {"stoker": dict(prefetch_factor=8), "stoker-routing": dict(prefetch_factor=8)}
 GRID = [dict(prefetch_factor=depth) for depth in (2, 4, 8)]
 WORKLOADS = [f"kinetics-{mix}/{family}" for family in ("videomae", "qwenvl")
              for mix in ("small", "mid", "large", "mixed")]

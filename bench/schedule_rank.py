@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a contender of ./dev bench schedule, in a process of its own, driven by bench/schedule.py over pipes.
 
-The training loop is the same for every loader: next(), read every page, sleep for the window of the batch's tokens, wait for
-the other ranks. All times are taken here. What is asked when is seen by the batch sampler that all loaders are given; when an
-emulated sample was done, its worker writes into the sample.
+The training loop is the same for every loader: next(), read every page, sleep for the window of the batch's tokens,
+wait for the other ranks. All times are taken here. What is asked when is seen by the batch sampler that all loaders are
+given; when an emulated sample was done, its worker writes into the sample.
 """
 
 import collections
@@ -34,10 +34,10 @@ def tokens_of(family, frames, side):
 
 
 def workload(cell):
-    """Of each sample of an emulated cell: form, tokens, seconds of one worker, and what is predicted. Every draw is seeded.
+    """Of each sample of an emulated cell: form, tokens, seconds of one worker, and what is predicted. All is seeded.
 
-    Costs have the shape of real decoding (codecs' medians by pixels in and out, durations, 2 % of clips that are long and of
-    high definition); their mean is set so that all workers together are busy for `load` of the mean window.
+    Costs have the shape of real decoding (H.264 by pixels and bytes in and pixels out, durations, 2 % of clips that are
+    long and of high definition); their mean is set so that all workers are busy for `load` of the mean window.
     """
     rng = random.Random(f"{cell['seed']}/{cell['name']}")
     data, family = cell["name"].split("/")
@@ -150,8 +150,7 @@ class Side:
             extra = dict(collate_fn=collate_timed) if self.real else {}
             return torch.utils.data.DataLoader(dataset, worker_init_fn=contenders.one_thread, **common, **extra)
         from stoker.torch import DistributedDataLoader
-        fan_out = min(cell["setting"].get("fan_out", 1), cell["batch"], cell["workers"]) if not self.real else 1
-        return DistributedDataLoader(dataset, fan_out=fan_out, name=cell["name"], **common)
+        return DistributedDataLoader(dataset, name=cell["name"], **common)
 
     def split(self, item):
         """(tensor, ids, batch-ready latency) of what the loader gave, which was the next that the sampler had given."""
