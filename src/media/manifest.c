@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "store/range.h"
+#include "store/tar.h"
 #include "sys/filemap.h"
 
 /* ------------------------------------------------------------------------------------------------------------ check */
@@ -362,8 +363,12 @@ stoker_status stk_manifest_open_entry(const stoker_manifest *manifest, uint64_t 
     else if (record.mtime_ns != file.mtime_ns)
         status = stk_fail(err, STOKER_ERR_MISMATCH, "the file was changed at %lld ns, its entry says %lld ns",
                           (long long)file.mtime_ns, (long long)record.mtime_ns);
-    else if (record.member)
-        status = stk_file_narrow(&file, record.offset, record.bytes, err);
+    if (status >= 0 && record.member) {
+        struct stk_tar_member member = {record.offset, record.bytes, stk_manifest_text(manifest, record.member), 0};
+        member.name_size = strlen(member.name);
+        status = stk_tar_expect(&file, &member, err);
+        if (status >= 0) status = stk_file_narrow(&file, record.offset, record.bytes, err);
+    }
     if (status < 0) {
         stk_file_close(&file);
         return status;

@@ -14,6 +14,7 @@
 #include "source/blob.h"
 #include "source/remote.h"
 #include "store/range.h"
+#include "store/tar.h"
 #include "sys/shmem.h"
 
 #define MAGIC 0x524b5453u /* "STKR" in a dump */
@@ -222,6 +223,13 @@ void stk_listed_put_parts(uint8_t *part, const stoker_path_list *list, const cha
 
 /* -------------------------------------------------------------------------------------------------------------- use */
 
+/* Parts of other files have no headers. */
+static bool is_tar(const char *path)
+{
+    size_t size = strlen(path);
+    return size > 4 && strcmp(path + size - 4, ".tar") == 0;
+}
+
 stoker_status stk_listed_open_member(const struct stk_files *files, const stoker_descriptor *sample,
                                      struct stk_file *out_file, stoker_error *err)
 {
@@ -237,8 +245,12 @@ stoker_status stk_listed_open_member(const struct stk_files *files, const stoker
         status =
             stk_fail(err, STOKER_ERR_MISMATCH, "the shard was changed at %lld ns, it was of %lld ns when it was listed",
                      (long long)file.mtime_ns, (long long)sample->mtime_ns);
-    if (status >= 0)
-        status = stk_file_narrow(&file, stk_blob_get64(files->places + sample->id * PLACE_BYTES), sample->bytes, err);
+    struct stk_tar_member member = {.offset = stk_blob_get64(files->places + sample->id * PLACE_BYTES),
+                                    .size = sample->bytes,
+                                    .name = sample->path + strlen(path) + 2}; /* behind "::" */
+    member.name_size = strlen(member.name);
+    if (status >= 0 && is_tar(path)) status = stk_tar_expect(&file, &member, err);
+    if (status >= 0) status = stk_file_narrow(&file, member.offset, sample->bytes, err);
     if (status < 0) {
         stk_file_close(&file);
         return status;

@@ -255,6 +255,40 @@ static stoker_status give_member(struct walk *walk, uint64_t data_at, uint64_t s
     return walk->member_fn(walk->user, &member, err);
 }
 
+/* A long or foreign name stands in an extended header, and in the plain one cut or rewritten. */
+static bool name_may_be(const uint8_t *header, const struct stk_tar_member *member)
+{
+    const uint8_t *name = header + NAME_AT;
+    size_t size = field_size(name, NAME_BYTES);
+    if (header[PREFIX_AT] != 0 || size == NAME_BYTES || member->name_size >= NAME_BYTES) return true;
+    for (size_t i = 0; i < member->name_size; i++)
+        if ((uint8_t)member->name[i] < ' ' || (uint8_t)member->name[i] > '~') return true;
+    while (size > 2 && name[0] == '.' && name[1] == '/') {
+        name += 2, size -= 2;
+        while (size > 1 && name[0] == '/') name++, size--;
+    }
+    return size == member->name_size && memcmp(name, member->name, size) == 0;
+}
+
+stoker_status stk_tar_expect(const struct stk_file *file, const struct stk_tar_member *member, stoker_error *err)
+{
+    uint8_t header[BLOCK_BYTES];
+    size_t got = 0;
+    uint64_t size = 0;
+    if (member->offset < BLOCK_BYTES)
+        return stk_fail(err, STOKER_ERR_MISMATCH, "no member of an archive lies at byte %llu",
+                        (unsigned long long)member->offset);
+    STK_TRY(stk_file_read(file, member->offset - BLOCK_BYTES, header, sizeof header, &got, err));
+    /* Above 8 GiB the size may stand in an extended header. */
+    bool sized = got == BLOCK_BYTES && sum_is_right(header) && read_number(header + SIZE_AT, SIZE_BYTES, &size) &&
+                 (size == member->size || member->size >> 33 != 0);
+    if (sized && name_may_be(header, member)) return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_MISMATCH,
+                    "the shard was changed: '%.*s' of %llu bytes is not at byte %llu any more, where it was listed",
+                    (int)member->name_size, member->name, (unsigned long long)member->size,
+                    (unsigned long long)member->offset);
+}
+
 static stoker_status take_header(struct walk *walk, const uint8_t *header, stoker_error *err)
 {
     uint8_t type = header[TYPE_AT];

@@ -239,6 +239,25 @@ static void test_a_failure_of_the_caller_ends_the_walk(void **state)
     stk_file_close(&file);
 }
 
+/* An archive of the same size and time may have taken the place of the one that was walked. */
+static void test_a_member_is_expected_where_it_was(void **state)
+{
+    (void)state;
+    begin();
+    const uint64_t at = archive.size + 512;
+    archive_add(&archive, "./next", '0', "yes");
+    const struct stk_tar_member right = {at, 3, "next", 4},
+                                cases[] = {{at, 3, "text", 4},     {at, 2, "next", 4}, {at + 512, 3, "next", 4},
+                                           {at + 1, 3, "next", 4}, {3, 3, "next", 4},  {at + (1 << 20), 3, "next", 4}};
+    struct stk_file file = archive_open(&archive);
+    assert_int_equal(stk_tar_expect(&file, &right, NULL), STOKER_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        stoker_error err = {0};
+        assert_int_equal(stk_tar_expect(&file, &cases[i], &err), STOKER_ERR_MISMATCH);
+    }
+    stk_file_close(&file);
+}
+
 static void test_members_behind_a_large_one_are_found(void **state)
 {
     (void)state;
@@ -291,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_damaged_pax_records_are_refused),
         cmocka_unit_test(test_compressed_archives_are_named),
         cmocka_unit_test(test_a_failure_of_the_caller_ends_the_walk),
+        cmocka_unit_test(test_a_member_is_expected_where_it_was),
         cmocka_unit_test(test_members_behind_a_large_one_are_found),
         cmocka_unit_test(test_keys_end_at_the_first_dot_of_the_last_part),
     };
