@@ -7,6 +7,7 @@ when the batch is handed out, by the numbers of its samples.
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 from collections.abc import Sequence
 
@@ -61,6 +62,12 @@ class _Collate:
         return {**self._collate(media), **default_collate(rest)}
 
 
+class _Ahead(list):
+    """Numbers of the samples of a batch, and the fields that are read for them."""
+
+    rows: concurrent.futures.Future
+
+
 class FieldDataset:
     """Sample i is a dict: the media under the name of their kind, and the fields of sample i.
 
@@ -70,8 +77,16 @@ class FieldDataset:
     #: The collate function of samples that differ in size; None: the default one.
     collate_fn = None
 
-    def __init__(self, kind: str, paths: _files.Paths, keywords: dict) -> None:
+    fields: tuple[str, ...]
+    captions = None  # a Captions, and the field that it is for
+    _caption_field = ""
+    _thread = None
+
+    def __init__(self, kind: str, paths: _files.Paths, keywords: dict, captions=None) -> None:
         self.kind = kind
+        if captions is not None:
+            self._caption_field = captions.choose(self.fields)
+            self.captions = captions
         self.media = make_media(kind, paths, keywords)
         if isinstance(self.media, _patches.PatchDataset):
             self.collate_fn = _Collate(self.media._source().names, self.media.collate_fn)
@@ -108,7 +123,7 @@ class FieldDataset:
 
     def _taken(self) -> set[str]:
         """Names that a field cannot have."""
-        return {*self._names(), *(self.collate_fn._names if self.collate_fn is not None else ())}
+        return {*self._names(), *(self.captions.NAMES if self.captions is not None else ()), *(self.collate_fn._names if self.collate_fn is not None else ())}
 
     def _named(self, made) -> dict:
         names = self._names()
@@ -117,15 +132,40 @@ class FieldDataset:
             return dict(zip(names, parts, strict=True))
         return {**parts[0], **dict(zip(names[1:], parts[1:], strict=True))}
 
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_thread"}
+
+    def _rows(self, positions: Sequence[int]) -> list[dict]:
+        """Fields, and tokens of their captions."""
+        rows = [self.read_fields(position) for position in positions]
+        if self.captions is None:
+            return rows
+        for position, row in zip(positions, rows, strict=True):
+            if not isinstance(row[self._caption_field], str):
+                raise errors.SampleError(
+                    f"the field {self._caption_field!r} is no text: {errors.show(row[self._caption_field])}",
+                    f"sample {position}: {self.paths[position]}",
+                )
+        made = self.captions([row[self._caption_field] for row in rows], self.media.as_numpy)
+        return [{**row, **tokens} for row, tokens in zip(rows, made, strict=True)]
+
     def __getitem__(self, index) -> dict:
         position = self.media._position(index)
-        return {**self._named(self.media[position]), **self.read_fields(position)}
+        return {**self._named(self.media[position]), **self._rows([position])[0]}
+
+    def ahead(self, index):
+        """What join() gets for these samples, whose fields are read meanwhile, beside the thread that trains."""
+        if self._thread is None or self._thread[0] != os.getpid():
+            self._thread = (os.getpid(), concurrent.futures.ThreadPoolExecutor(1, "stoker-fields"))
+        ids = _Ahead(index)
+        ids.rows = self._thread[1].submit(self._rows, list(index))
+        return ids
 
     def join(self, made, index, collated: bool) -> dict:
         """A batch of media (``collated``; else one sample) and the fields of its samples, as the default collate function
         has them."""
         if not collated:
-            return {**self._named(made), **self.read_fields(index)}
+            return {**self._named(made), **self._rows([index])[0]}
         from torch.utils.data import default_collate
 
-        return {**self._named(made), **default_collate([self.read_fields(position) for position in index])}
+        return {**self._named(made), **default_collate(index.rows.result() if isinstance(index, _Ahead) else self._rows(index))}

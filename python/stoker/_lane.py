@@ -332,6 +332,8 @@ class Crew:
                 for id, occurrence in zip(ids, request.occurrences)
             ]
         lane.request(ids, draws)
+        if self._native.owner is not None and self._collated:
+            ids = self._native.owner.ahead(ids)
         self._note(lane, 1, ids if self._collated else ids[0])
 
     def next(self, timeout_s: float):

@@ -30,6 +30,7 @@ class TokenView:
     """A source of token data, or a Subset of one: how indices become ids, and leaves of a batch its members."""
 
     return_index = False
+    owner = None  # no fields beside the tokens
 
     def __init__(self, source, indices=None) -> None:
         self.dataset = self  # what is asked of the dataset of a view is answered here

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterable
 
 from . import _core, _fields, _files, errors, manifest
+from .captions import Captions
 
 __all__ = ["ManifestDataset"]
 
@@ -35,6 +36,7 @@ class ManifestDataset(_fields.FieldDataset):
         fields: names of the fields that are wanted; default: all.
         duplicates: of tar shards, see :class:`stoker.manifest.TarShard`.
         index_dir: folder for the indices of tar shards; default: beside them.
+        captions: a :class:`stoker.captions.Captions`: items get the token ids of their text.
         keywords: of :class:`~stoker.media.VideoDataset`, :class:`~stoker.media.ImageDataset` or
             :class:`~stoker.media.AudioDataset`.
 
@@ -58,6 +60,7 @@ class ManifestDataset(_fields.FieldDataset):
         fields: Iterable[str] | None = None,
         duplicates: str = "error",
         index_dir: str | os.PathLike | None = None,
+        captions: Captions | None = None,
         **keywords,
     ) -> None:
         self.path = os.path.abspath(path)
@@ -66,7 +69,7 @@ class ManifestDataset(_fields.FieldDataset):
         self.fields = rows.names
         self._floats = rows.floats
         self._lines = _Lines(self.path, rows.facts, rows.starts, rows.sizes)
-        super().__init__(rows.kind, rows.paths, keywords)
+        super().__init__(rows.kind, rows.paths, keywords, captions)
         if taken := sorted(self._taken() & set(self.fields)):
             raise errors.CallerError(f"{self.path}: the field {taken[0]!r} has the name of what the dataset itself gives")
 

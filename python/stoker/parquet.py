@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterable
 
 from . import _fields, _files, errors
+from .captions import Captions
 
 __all__ = ["ParquetDataset"]
 
@@ -43,6 +44,7 @@ class ParquetDataset(_fields.FieldDataset):
         fields: names of the columns that items hold; default: all others.
         cache_dir: of embedded media, and required for them: a local folder with room for all of them. They are copied there
             once, as they are, so that workers decode them in place; of several processes one copies, the others wait.
+        captions: a :class:`stoker.captions.Captions`: items get the token ids of their text.
         keywords: of :class:`~stoker.media.VideoDataset`, :class:`~stoker.media.ImageDataset` or
             :class:`~stoker.media.AudioDataset`.
 
@@ -58,6 +60,7 @@ class ParquetDataset(_fields.FieldDataset):
         *,
         fields: Iterable[str] | None = None,
         cache_dir: str | os.PathLike | None = None,
+        captions: Captions | None = None,
         **keywords,
     ) -> None:
         if isinstance(fields, str):
@@ -77,7 +80,7 @@ class ParquetDataset(_fields.FieldDataset):
         kind = _fields.kind_of_name(paths[0]) if kind is None else _fields.check_kind(kind)
         if kind is None:
             raise errors.CallerError(f"of what kind {paths[0]!r} is cannot be seen from its name: give kind=")
-        super().__init__(kind, paths, keywords)
+        super().__init__(kind, paths, keywords, captions)
         if taken := sorted(self._taken() & set(self.fields)):
             raise errors.CallerError(f"the column {taken[0]!r} has the name of what the dataset itself gives")
         self._open()
@@ -87,7 +90,7 @@ class ParquetDataset(_fields.FieldDataset):
         self._kept: dict[int, list[dict]] = {}
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_kept")}
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_lock", "_kept")}
 
     def __setstate__(self, state) -> None:
         self.__dict__.update(state)

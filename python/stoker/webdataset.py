@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from . import _fields, _files, errors, manifest
+from .captions import Captions
 
 __all__ = ["WebDataset", "expand_braces"]
 
@@ -82,6 +83,7 @@ class WebDataset(_fields.FieldDataset):
         incomplete: a sample without its media or a field is an error (``"error"``), or is left out (``"skip"``).
         duplicates: a name that stands twice is an error (``"error"``), or the last one counts (``"last"``).
         index_dir: folder for the indices of the shards; default: beside them (nowhere if their folder is read-only).
+        captions: a :class:`stoker.captions.Captions`: items get the token ids of their text.
         keywords: of :class:`~stoker.media.VideoDataset`, :class:`~stoker.media.ImageDataset` or
             :class:`~stoker.media.AudioDataset`.
 
@@ -103,6 +105,7 @@ class WebDataset(_fields.FieldDataset):
         incomplete: str = "error",
         duplicates: str = "error",
         index_dir: str | os.PathLike | None = None,
+        captions: Captions | None = None,
         **keywords,
     ) -> None:
         if incomplete not in ("error", "skip"):
@@ -125,7 +128,7 @@ class WebDataset(_fields.FieldDataset):
             self._add(number, paths)
         if not len(paths):
             raise errors.CallerError(f"no sample in {len(self.shards)} shards ({self.left_out} incomplete ones)")
-        super().__init__(self._kind, paths, keywords)
+        super().__init__(self._kind, paths, keywords, captions)
         if taken := sorted(self._taken() & {*self.fields, "__key__"}):
             raise errors.CallerError(f"the field {taken[0]!r} has the name of what the dataset itself gives")
 

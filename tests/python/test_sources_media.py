@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Subset
 
 import stoker
 from stoker import manifest
+from stoker.captions import Captions
 from stoker.manifests import ManifestDataset
 from stoker.media import ImageDataset, VideoDataset
 from stoker.parquet import ParquetDataset
@@ -243,6 +244,7 @@ def test_situation_72_many_lines_cost_little_memory(tmp_path):
             out.write(json.dumps({"path": clip, "caption": "x" * 400, "n": i}) + "\n")
     code = f"""
 import resource, sys
+from stoker.captions import Captions
 from stoker.manifests import ManifestDataset
 from stoker.parquet import ParquetDataset
 from stoker.torch import DistributedDataLoader
@@ -542,3 +544,47 @@ def test_faults_of_parquet_files_name_them(parquet, tmp_path):
     dataset._open()
     with pytest.raises(stoker.errors.DataError, match="the file was changed since"):
         dataset[0]
+
+
+# ---------------------------------------------------------------------------------------------------------------- captions
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"[PAD]": 7, "[UNK]": 0, "a": 1, "cat": 2, "zwei": 3, "Bäume": 4, "last": 5}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.enable_padding(pad_id=7, pad_token="[PAD]")
+    made.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"
+
+
+def test_captions_become_ids_of_one_length(clips, tokenizer):
+    dataset = ManifestDataset(clips[0], captions=Captions(tokenizer, 3), **FORM)
+    item = dataset[1]
+    assert item["caption"] == "zwei Bäume"
+    assert (item["tokens"].tolist(), item["length"]) == ([3, 4, 7], 2)
+    made = same_batches(dataset, 2, batch_size=2)
+    assert made[0]["tokens"].dtype == torch.int64
+    assert made[0]["tokens"].tolist() == [[1, 2, 7], [3, 4, 7]]
+    assert made[1]["length"].tolist() == [0, 1]
+    same_batches(pickle.loads(pickle.dumps(dataset)), 4, batch_size=None)
+    assert ManifestDataset(clips[0], captions=Captions(tokenizer, 1, pad_id=9), **FORM)[1]["tokens"].tolist() == [3]
+
+
+def test_captions_of_shards(shards, tokenizer):
+    made = same_batches(WebDataset(shards, captions=Captions(tokenizer, 4), **FORM), 2, batch_size=2)
+    assert made[0]["tokens"].tolist() == [[0, 0, 7, 7], [0, 0, 7, 7]]
+
+
+def test_captions_that_cannot_be_made_are_told(clips, tokenizer, tmp_path):
+    with pytest.raises(stoker.errors.CallerError, match="captions= wants a field 'title'"):
+        ManifestDataset(clips[0], captions=Captions(tokenizer, 3, "title"), **FORM)
+    with pytest.raises(stoker.errors.DataError, match="this is no tokenizer.json"):
+        Captions(clips[0], 3)
+    dataset = ManifestDataset(clips[0], captions=Captions(tokenizer, 3, "id"), **FORM)
+    loader = DistributedDataLoader(dataset, 2, num_workers=1)
+    with pytest.raises(stoker.SampleError, match=r"sample 0: .*vfr.mp4: the field 'id' is no text: 10"):
+        next(iter(loader))
+    loader.close()
