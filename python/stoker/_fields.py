@@ -123,7 +123,12 @@ class FieldDataset:
 
     def _taken(self) -> set[str]:
         """Names that a field cannot have."""
-        return {*self._names(), *(self.captions.NAMES if self.captions is not None else ()), *(self.collate_fn._names if self.collate_fn is not None else ())}
+        taken = set(self._names())
+        if self.captions is not None:
+            taken.update(self.captions.NAMES)
+        if self.collate_fn is not None:
+            taken.update(self.collate_fn._names)
+        return taken
 
     def _named(self, made) -> dict:
         names = self._names()
@@ -168,4 +173,5 @@ class FieldDataset:
             return {**self._named(made), **self._rows([index])[0]}
         from torch.utils.data import default_collate
 
-        return {**self._named(made), **default_collate(index.rows.result() if isinstance(index, _Ahead) else self._rows(index))}
+        rows = index.rows.result() if isinstance(index, _Ahead) else self._rows(index)
+        return {**self._named(made), **default_collate(rows)}

@@ -150,6 +150,20 @@ def test_what_the_media_return_has_names(clips):
     assert made[1]["index"].tolist() == [2, 3]
 
 
+def test_patches_of_models_have_fields_too(tmp_path):
+    rows = [{"path": str(GOLDEN / name), "caption": name} for name in CLIPS[:2]]
+    dataset = ManifestDataset(write_lines(tmp_path / "m.jsonl", rows), preset="qwen2-vl")
+    loader = DistributedDataLoader(dataset, 2, num_workers=1)
+    assert loader._native is not None
+    made = next(iter(loader))
+    loader.close()
+    same(made, next(iter(DataLoader(dataset, 2, collate_fn=dataset.collate_fn))))
+    assert list(made) == ["pixel_values_videos", "video_grid_thw", "caption"]
+    assert made["caption"] == CLIPS[:2]
+    with pytest.raises(stoker.errors.CallerError, match="the field 'video_grid_thw' has the name"):
+        ManifestDataset(write_lines(tmp_path / "n.jsonl", [{**rows[0], "video_grid_thw": 1}]), preset="qwen2-vl")
+
+
 def test_pictures_and_sounds(tmp_path, pictures):
     rows = [{"path": str(path), "label": i} for i, path in enumerate(pictures)]
     dataset = ManifestDataset(write_lines(tmp_path / "p.jsonl", rows), size=16)
