@@ -3,11 +3,12 @@
 
     media_sets.py profile   60 S + 60 M + 50 L + 14 X clips of five codecs (about 4 minutes on two cores, 274 MB)
     media_sets.py openvid   48 clips as large corpora of captioned video have them: H.264, 512p to 1080p, 2-16 s, with captions
-                            (docs/reference/media-sets.md; about 3 minutes)
+                            (docs/reference/media-sets.md; about 2 minutes, 67 MB)
     media_sets.py demo      two real clips and 24 generated ones (about a minute)
 
-Every draw comes from one seeded generator, in a fixed order, before anything is encoded; every encoder runs with one thread
-and bit-exact flags, so that a second run gives the same bytes. A clip appears under its name by rename only, so an
+Every draw comes from one seeded generator, in a fixed order, before anything is encoded; decoders, filters and encoders run
+with one thread each (the footage is damaged in places, and threads conceal that differently), encoders with bit-exact
+flags, so that a second run gives the same bytes. A clip appears under its name by rename only, so an
 interrupted run is simply continued. `manifest.json` in the folder of a set names the clips and how they were made; it is
 written last: a set with a manifest is complete. The real footage is that of Debian's python3-imageio package (BSD), fetched
 by apt and unpacked into the cache, not installed.
@@ -186,14 +187,16 @@ def source_arguments(clip, seconds, real):
     source = clip["source"]
     if source == "cockatoo":
         start = clip["start"] * max(0.0, COCKATOO_S - seconds)
-        return ["-ss", f"{start:.2f}", "-i", str(real["cockatoo"])]
+        return ["-threads", "1", "-ss", f"{start:.2f}", "-i", str(real["cockatoo"])]
     if source == "realshort":
-        return ["-stream_loop", "-1", "-i", str(real["realshort"])]
+        return ["-threads", "1", "-stream_loop", "-1", "-i", str(real["realshort"])]
+    # Colours that are not named would be drawn anew in each run, whatever the seed is.
+    colours = ":".join(f"c{i}=0x{(clip['seed'] * 7919 + i * 104729 + 1) * 2654435761 % 0xFFFFFF:06X}" for i in range(5))
     graph = {
         "testsrc2": f"testsrc2=s={width}x{height}:r={rate}",
         "mandelbrot": f"mandelbrot=s={small}:r={rate}:start_scale={2.5 - clip['seed'] / 500:.3f}",
         "life": f"life=s={coarse}:r={rate}:seed={clip['seed']}:ratio=0.3:mold=10:life_color=#C83232:death_color=#3264C8",
-        "gradients": f"gradients=s={small}:r={rate}:seed={clip['seed']}:speed=0.02:nb_colors=5",
+        "gradients": f"gradients=s={small}:r={rate}:seed={clip['seed']}:speed=0.02:nb_colors=5:{colours}",
     }[source]
     return ["-f", "lavfi", "-i", graph]
 
@@ -221,7 +224,7 @@ def codec_arguments(clip):
 
 
 def run_ffmpeg(arguments, lock):
-    command = ["ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
+    command = ["ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-filter_threads", "1", *arguments]
     environment = dict(os.environ, SVT_LOG="0")
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
                           pass_fds=[lock])
@@ -318,9 +321,10 @@ def profile_set(names=tuple(PROFILES)):
 
 
 def openvid_set():
-    """The captioned clips, and beside them `clips.jsonl`: path, caption and target of each, a manifest for training."""
+    """The captioned clips, and beside them `clips.jsonl`: path (from the folder of the set), caption and target of each."""
     clips = make_set("openvid", draw_openvid())
-    lines = [json.dumps({"path": clip["path"], "caption": clip["caption"], "target": clip["target"]}) for clip in clips]
+    lines = [json.dumps({"path": os.path.relpath(clip["path"], CACHE / "openvid"), "caption": clip["caption"],
+                         "target": clip["target"]}) for clip in clips]
     part = CACHE / "openvid" / f"clips.jsonl.{os.getpid()}"
     part.write_text("\n".join(lines) + "\n")
     part.rename(CACHE / "openvid" / "clips.jsonl")
