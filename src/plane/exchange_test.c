@@ -126,6 +126,8 @@ static void test_c2_a_given_slab_changes_its_owner_only(void **state)
     take_given(&ranks[0], 1, 42, &back);
     assert_int_equal(plane_number(strstr(plane_status(&ranks[0]), "\"segments\""), "slabs"), 1);
     plane_release(&ranks[0], &back);
+    stk_shm_mapping_unref(batch.mapping); /* those that gave keep nothing but this */
+    stk_shm_mapping_unref(given.mapping);
     plane_wait_number(&ranks[0], "used_bytes", 0);
     end(&server, ranks, source);
 }
@@ -146,6 +148,7 @@ static void test_a_rank_gives_only_what_it_holds(void **state)
     plane_expect_closed(&ranks[0]);
     plane_close(&ranks[0]);
     ranks[0].channel = NULL;
+    stk_shm_mapping_unref(batch.mapping);
     session_expect_filled(&given, 300000, 9); /* the giver's loader is closed: its segment lives as long as the view */
     plane_release(&ranks[1], &given);
     plane_wait_number(&ranks[1], "quarantined_bytes", 0);
@@ -163,6 +166,7 @@ static void test_what_is_given_to_nobody_is_free(void **state)
     plane_request(&ranks[0], 1, 1, 0, "fill 300000 9");
     plane_take(&ranks[0], 0, &batch);
     give(&ranks[0], &batch, 5, 0);
+    stk_shm_mapping_unref(batch.mapping);
     plane_wait_number(&ranks[0], "used_bytes", 0);
     end(&server, ranks, source);
 }
