@@ -124,6 +124,25 @@ def _absolute(paths: list) -> list:
     return [path if os.path.isabs(path) or is_remote(path) else os.path.join(folder, os.fsdecode(path)) for path in paths]
 
 
+def whole(name: str, value, least: int = 1) -> int:
+    """A whole number that the C library can take."""
+    number = operator.index(value)
+    if not least <= number < 2**31:
+        raise errors.CallerError(f"{name}={value!r} is not between {least} and 2**31 - 1")
+    return number
+
+
+def size_of(size) -> tuple[int, int]:
+    """(height, width) in pixels."""
+    if isinstance(size, int):
+        return whole("size", size), whole("size", size)
+    try:
+        height, width = size
+        return whole("size", height), whole("size", width)
+    except (TypeError, ValueError):
+        raise errors.CallerError(f"size={size!r} is neither a number of pixels nor (height, width)") from None
+
+
 def find(source, extensions: frozenset[str], noun: str) -> list[str]:
     """The paths that a user means: a folder, one file, a manifest, or an iterable of paths."""
     if isinstance(source, Paths):
@@ -146,6 +165,8 @@ def find(source, extensions: frozenset[str], noun: str) -> list[str]:
             raise errors.CallerError(
                 f"{text!r} is neither a folder, nor {article} {noun} file, nor a manifest: it does not exist"
             )
+        if not os.path.isfile(text):  # opening a pipe would wait for its writer
+            raise errors.CallerError(f"{text!r} is a pipe, socket or device; a manifest is a regular file")
         return _manifest(text)
     return _absolute([os.fspath(path) for path in source])
 

@@ -95,8 +95,8 @@ def _form(rate, channels, seconds, start, dtype, mel, short, seek, damaged_max) 
     if not placed and not (0 <= float(start) < float("inf")):
         raise errors.CallerError(f"start={start!r} is neither a number of seconds nor 'middle' nor 'random'")
     return {
-        "rate": operator.index(rate),
-        "channels": operator.index(channels),
+        "rate": _files.whole("rate", rate, 0),
+        "channels": _files.whole("channels", channels, 0),
         "dtype": _files.choice("dtype", dtype, _DTYPES),
         "start_s": 0.0 if placed else float(start),
         "duration_s": float(seconds),
@@ -185,7 +185,7 @@ def log_mel(samples, rate: int = 16000, mel: str | Mapping = "whisper", as_numpy
         raise errors.CallerError(f"samples have the shape {samples.shape}, expected one dimension")
     frames = _core.mel_frames(form, len(samples))
     out, memory = _files.empty((form[0], frames), "float32", as_numpy)
-    _core.log_mel(samples, memory, operator.index(rate), form)
+    _core.log_mel(samples, memory, _files.whole("rate", rate), form)
     return out
 
 

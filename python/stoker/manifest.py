@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,10 +27,11 @@ _INDEXES = {"use": 0, "write": 1, "none": 2}
 def is_manifest(path: str | os.PathLike) -> bool:
     """Is there a file that begins as manifests do?"""
     try:
-        with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer would block
     except OSError:
         return False
+    with open(number, "rb") as file:
+        return stat.S_ISREG(os.fstat(number).st_mode) and file.read(len(_MAGIC)) == _MAGIC
 
 
 def _object_options() -> dict:

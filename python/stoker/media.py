@@ -106,9 +106,7 @@ def read_frames(
     Raises :class:`stoker.CallerError` for a frame or a time outside of the clip, naming both figures, and
     :class:`stoker.DataError` for files that cannot be decoded, or that a plan was not made for.
     """
-    height, width = (0, 0) if size is None else (size, size) if isinstance(size, int) else map(int, size)
-    if size is not None and (height < 1 or width < 1):
-        raise errors.CallerError(f"size={size!r} must be positive")
+    height, width = (0, 0) if size is None else _files.size_of(size)
     data, count, height, width = _core.frames(
         path,
         indices=None if indices is None else [operator.index(index) for index in indices],
@@ -235,7 +233,7 @@ class VideoDataset(_files.FileDataset):
         augment: Augment | None = None,
     ) -> None:
         dtype = str(dtype).removeprefix("torch.")
-        height, width = (size, size) if isinstance(size, int) else map(int, size)
+        height, width = _files.size_of(size)
         self.seed = operator.index(seed)
         self.random = sampling == "random" or (augment is not None and augment.is_random)
         self.return_frames = bool(return_frames)
@@ -244,7 +242,7 @@ class VideoDataset(_files.FileDataset):
         self.return_index = bool(return_index)
         self.as_numpy = bool(as_numpy)
         self._form = {
-            "frames": operator.index(frames),
+            "frames": _files.whole("frames", frames),
             "width": width,
             "height": height,
             "dtype": _files.choice("dtype", dtype, _files.DTYPES),
@@ -268,8 +266,6 @@ class VideoDataset(_files.FileDataset):
             "augment": _augment.arguments(augment),
             **_picture(untagged, apply_sar, rotation, background),
         }
-        if self._form["frames"] < 1 or height < 1 or width < 1:
-            raise errors.CallerError(f"frames={frames!r} and size={size!r} must be positive")
         paths, self._listing = _files.find_listed(source, VIDEO_EXTENSIONS, "video")
         self.paths = _files.kept(paths)
         self._source()  # forms and paths are checked now, not in a worker
@@ -315,9 +311,7 @@ def _image_form(size, dtype, mean, std, layout, resize, filter, mode, background
     keep = resize == "keep"
     if (size is None) != keep:
         raise errors.CallerError(f"size={size!r} with resize={resize!r}: a size is given if and only if it is not kept")
-    height, width = (0, 0) if keep else (size, size) if isinstance(size, int) else map(int, size)
-    if not keep and (height < 1 or width < 1):
-        raise errors.CallerError(f"size={size!r} must be positive")
+    height, width = (0, 0) if keep else _files.size_of(size)
     pixels = 0 if max_pixels is None else operator.index(max_pixels)
     if max_pixels is not None and not 1 <= pixels <= 2**30:
         raise errors.CallerError(f"max_pixels={max_pixels!r} is not between 1 and 2**30")

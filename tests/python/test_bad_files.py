@@ -248,3 +248,32 @@ def test_limit_of_file_sizes_is_an_error_not_a_signal(runtime):
         """)
     status, out, err = finish(process)
     assert (status, out) == (0, "MachineError True\n"), err
+
+
+@pytest.mark.parametrize("kind", ["VideoDataset", "ImageDataset", "AudioDataset"])
+def test_single_pipe_is_an_error_and_no_wait(kind, tmp_path):
+    from stoker.audio import AudioDataset
+    from stoker.media import ImageDataset
+
+    pipe = tmp_path / "f.mp4"
+    os.mkfifo(pipe)
+    makers = {
+        "VideoDataset": lambda: VideoDataset(str(pipe), **FORM),
+        "ImageDataset": lambda: ImageDataset(str(pipe), size=8),
+        "AudioDataset": lambda: AudioDataset(str(pipe), seconds=1),
+    }
+    with pytest.raises(stoker.StokerError, match="pipe|regular|neither"):
+        makers[kind]()[0]
+
+
+@pytest.mark.parametrize("wrong", [{"size": 2**32 + 8}, {"size": (8, 2**33)}, {"frames": 2**32 + 1}, {"size": "8"}])
+def test_numbers_beyond_what_c_can_hold_are_refused(wrong):
+    with pytest.raises(errors.CallerError, match=next(iter(wrong))):
+        VideoDataset([GOOD], **{**FORM, **wrong})
+
+
+def test_rate_beyond_what_c_can_hold_is_refused():
+    from stoker.audio import read_audio
+
+    with pytest.raises(errors.CallerError, match="rate="):
+        read_audio(GOOD, rate=2**32 + 8000)
