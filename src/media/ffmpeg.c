@@ -121,8 +121,8 @@ static stoker_status open_format(struct stk_av *av, stoker_error *err)
     format->pb = io;
     format->flags |= AVFMT_FLAG_CUSTOM_IO;
     format->io_open = refuse_open;
-    /* A WAV file may hold DTS or AC-3 under the name of PCM: 32 KiB tell. The default looks at 2,500 packets, which costs
-     * more than decoding them. */
+    /* A WAV file may hold DTS or AC-3 under the name of PCM: 32 KiB tell. The default looks at 2,500 packets, which
+     * costs more than decoding them. */
     if (av->type == AVMEDIA_TYPE_AUDIO) format->max_probe_packets = 8;
     const AVInputFormat *chosen;
     stoker_status status = choose_format(av, format, &chosen, err);
