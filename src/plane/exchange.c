@@ -115,7 +115,7 @@ static uint8_t *join(struct stk_server *server, uint32_t *const lanes, uint32_t 
     size_t size = 0, used = 0;
     for (uint32_t i = 0; i < count; i++) size += 4 + (size_t)server->exchange->entries[lanes[i]].size;
     if (size > STK_MESSAGE_BYTES_MAX - (64u << 10)) return NULL;
-    uint8_t *all = malloc(size);
+    uint8_t *all = malloc(size + 1);
     if (!all) return NULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct stk_gather_entry *entry = &server->exchange->entries[lanes[i]];
