@@ -165,7 +165,7 @@ static void test_situation_48_deep_and_full_range_and_alpha(void **state)
 {
     (void)state;
     check_counts("tenbit.mp4", 60, 60, 320, 240, 20);
-    check_look("tenbit.mp4", "yuv420p10le", 10, "", false);
+    check_look("tenbit.mp4", "yuv420p10le", 10, "limited", false);
     check_look("fullrange.mp4", "yuvj420p", 8, "full", false);
     check_look("alpha.mov", "argb", 8, NULL, true);
     check_look("alpha.webm", "yuv420p", 8, "limited", true);

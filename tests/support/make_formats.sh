@@ -107,7 +107,7 @@ make nut.nut -c:v mpeg4 -g 12 -bf 2 -q:v 4
 
 mkdir thumbs
 for clip in *.*; do
-    $F -i "$clip" -map 0:v:0 -vsync passthrough -vf scale=8:8:flags=area,format=gray -f rawvideo "thumbs/$clip" </dev/null 2>/dev/null
+    $F -i "$clip" -map 0:v:0 -vsync passthrough -vf scale=8:8:flags=bilinear+accurate_rnd,format=gray -f rawvideo "thumbs/$clip" </dev/null 2>/dev/null
     echo "$clip $(($(stat -c %s "thumbs/$clip" 2>/dev/null || echo 0) / 64))"
 done >.counts
 mv .counts counts.txt
