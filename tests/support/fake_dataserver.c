@@ -279,6 +279,19 @@ struct stk_incoming *fake_expect(struct fake_server *fake, uint16_t type)
     }
 }
 
+struct stk_incoming *fake_expect_or_after(struct fake_server *fake, uint16_t type, uint16_t other, bool *out_came)
+{
+    *out_came = false;
+    for (;;) {
+        struct stk_incoming *incoming = receive_any(fake);
+        if (!incoming) fail_msg("no message within the limit, %u was expected", type);
+        uint16_t got = incoming->frame.type;
+        if (got == type) return incoming;
+        if (got != STK_MESSAGE_STEP) assert_int_equal(got, other);
+        *out_came |= got == other;
+    }
+}
+
 size_t fake_expect_release(struct fake_server *fake, uint64_t *out_slabs, size_t cap)
 {
     struct stk_incoming *incoming;

@@ -8,6 +8,7 @@
 #define STK_TESTS_FAKE_DATASERVER_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <stoker/loader.h>
@@ -77,6 +78,8 @@ uint64_t fake_request(struct fake_server *fake, stoker_loader *loader, uint32_t 
 /* Waits for the client's next message and checks its type; STEP and RELEASE, whose place among the others is open, are
  * skipped unless asked for. The result is valid until the next call. */
 struct stk_incoming *fake_expect(struct fake_server *fake, uint16_t type);
+/* The same, where messages of another type may come first: did one? */
+struct stk_incoming *fake_expect_or_after(struct fake_server *fake, uint16_t type, uint16_t other, bool *out_came);
 /* Receives until a RELEASE arrives, skipping STEP, and returns its slabs. */
 size_t fake_expect_release(struct fake_server *fake, uint64_t *out_slabs, size_t cap);
 /* Waits until the client has closed the connection; *out_bye: it said BYE. */
