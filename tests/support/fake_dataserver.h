@@ -7,8 +7,8 @@
 #ifndef STK_TESTS_FAKE_DATASERVER_H
 #define STK_TESTS_FAKE_DATASERVER_H
 
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <stoker/loader.h>
