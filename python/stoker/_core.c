@@ -171,7 +171,8 @@ PyMODINIT_FUNC PyInit__core(void)
     if (module == NULL) {
         return NULL;
     }
-    if (core_manifest_init(module) < 0 || core_media_init(module) < 0 || core_loader_init(module) < 0 || core_worker_init(module) < 0 ||
+    if (core_manifest_init(module) < 0 || core_media_init(module) < 0 || core_loader_init(module) < 0 ||
+        core_worker_init(module) < 0 ||
         core_text_init(module) < 0 || core_tokens_init(module) < 0 || core_builder_init(module) < 0 ||
         core_object_init(module) < 0 || core_gpt_init(module) < 0 || core_pack_init(module) < 0 ||
         core_sampler_init(module) < 0 || core_audio_init(module) < 0 ||

@@ -46,8 +46,8 @@ static void return_slabs(struct stk_server *server, struct stk_worker *worker, u
 
 static void restart(struct stk_server *server, uint32_t batch, uint64_t size);
 
-/* The last item of a ragged batch has ended and places are marked: other ids, another layout, and all of it again. False
- * if there is nothing to put in their places: the batch fails for the last reason. */
+/* The last item of a ragged batch has ended and places are marked: other ids, another layout, and all of it again.
+ * False if there is nothing to put in their places: the batch fails for the last reason. */
 static bool make_again(struct stk_server *server, const struct stk_lane *lane, struct stk_request *request,
                        uint64_t item_id)
 {

@@ -34,8 +34,8 @@ typedef stoker_status (*stk_tar_fn)(void *user, const struct stk_tar_member *mem
 /* CORRUPT, UNSUPPORTED (naming the offset), IO, NO_MEMORY, or what `member_fn` returned. */
 stoker_status stk_tar_walk(const struct stk_file *file, stk_tar_fn member_fn, void *user, stoker_error *err);
 
-/* Is this member still where a walk has found it? Reads the header before its data; a shard that was put in the place of
- * another one may have the same size and time. MISMATCH, IO. */
+/* Is this member still where a walk has found it? Reads the header before its data; a shard that was put in the
+ * place of another one may have the same size and time. MISMATCH, IO. */
 stoker_status stk_tar_expect(const struct stk_file *file, const struct stk_tar_member *member, stoker_error *err);
 
 /* The parts of a member's name in the convention of WebDataset: the key is all before the first dot of the last part of

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes from file to file: see copy.h. Where files can share blocks, copy_file_range copies nothing at all. Elsewhere
- * it moves page by page through a pipe; writing from a mapping of the source, whose pages are looked up in one call, into
- * blocks that were reserved in one call takes two thirds of its time (measured on ext4). Reading and writing is what
- * always works.
+ * it moves page by page through a pipe; writing from a mapping of the source, whose pages are looked up in one call,
+ * into blocks that were reserved in one call takes two thirds of its time (measured on ext4). Reading and writing is
+ * what always works.
  */
 #include "sys/copy.h"
 
