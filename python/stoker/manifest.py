@@ -30,8 +30,12 @@ def is_manifest(path: str | os.PathLike) -> bool:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer would block
     except OSError:
         return False
-    with open(number, "rb") as file:
-        return stat.S_ISREG(os.fstat(number).st_mode) and file.read(len(_MAGIC)) == _MAGIC
+    try:
+        return stat.S_ISREG(os.fstat(number).st_mode) and os.read(number, len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(number)
 
 
 def _object_options() -> dict:
