@@ -383,7 +383,7 @@ def test_a_run_that_was_killed_goes_on(program, tmp_path, number):
     expected = files_of(tmp_path)
     for name in expected:
         (tmp_path / name).unlink()
-    for count in (1, 5):
+    for count in (1, 3):  # well before the end, or it comes first
         process = start(program, tmp_path)
         wait_for_parts(tmp_path, count, process)
         os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
