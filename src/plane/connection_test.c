@@ -311,6 +311,7 @@ static void test_rank_that_closed_its_loaders_is_not_lost(void **state)
         plane_close(&rank);
         wait_until_alone(&other);
         assert_int_equal(other.notices, closes ? 0 : 1);
+        stk_shm_mapping_unref(batch.mapping); /* or the servers of later tests, forked of this process, leak it */
     }
     plane_join(&server, &rank, 0, 2);
     plane_close(&rank);
