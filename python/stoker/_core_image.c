@@ -83,6 +83,26 @@ static void form_init(struct form_arguments *form)
         .spec = defaults, .background = Py_None, .mean = Py_None, .std = Py_None, .augment = Py_None};
 }
 
+int core_background(PyObject *background, stoker_image_alpha *out_alpha, uint8_t out[3])
+{
+    float values[3];
+    if (background == Py_None) {
+        return 0;
+    }
+    if (core_colour(background, values, "background") < 0) {
+        return -1;
+    }
+    *out_alpha = STOKER_IMAGE_ALPHA_COMPOSITE;
+    for (int c = 0; c < 3; c++) {
+        if (!(values[c] >= 0 && values[c] <= 255)) {
+            PyErr_SetString(PyExc_ValueError, "background must be three numbers from 0 to 255");
+            return -1;
+        }
+        out[c] = (uint8_t)values[c];
+    }
+    return 0;
+}
+
 static int form_finish(struct form_arguments *form)
 {
     stoker_image_spec *spec = &form->spec;
@@ -93,19 +113,8 @@ static int form_finish(struct form_arguments *form)
     spec->mode = (stoker_image_mode)form->mode;
     spec->ignore_orientation = (uint8_t)form->ignore_orientation;
     spec->partial = (stoker_image_partial)form->partial;
-    if (form->background != Py_None) {
-        float values[3];
-        if (core_colour(form->background, values, "background") < 0) {
-            return -1;
-        }
-        spec->alpha = STOKER_IMAGE_ALPHA_COMPOSITE;
-        for (int c = 0; c < 3; c++) {
-            if (!(values[c] >= 0 && values[c] <= 255)) {
-                PyErr_SetString(PyExc_ValueError, "background must be three numbers from 0 to 255");
-                return -1;
-            }
-            spec->background[c] = (uint8_t)values[c];
-        }
+    if (core_background(form->background, &spec->alpha, spec->background) < 0) {
+        return -1;
     }
     if (core_augment(form->augment, &spec->augment) < 0) {
         return -1;

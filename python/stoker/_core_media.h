@@ -38,6 +38,9 @@ int core_colour(PyObject *sequence, float out[3], const char *name);
 /* R, G and B from 0 to 255 to composite on; None leaves `out` as it is. -1 with an exception. */
 int core_picture(PyObject *background, stoker_picture_options *out);
 
+/* The same of images: None leaves both as they are. -1 with an exception. */
+int core_background(PyObject *background, stoker_image_alpha *out_alpha, uint8_t out[3]);
+
 /* The functions of single frames; called by core_media_init(). */
 int core_frames_init(PyObject *module);
 /* A tuple of stoker._augment; None leaves *out as it is; -1 with an exception. */

@@ -162,19 +162,8 @@ static int form_finish(const struct form_arguments *form, stoker_patch_spec *spe
     spec->ignore_orientation = (uint8_t)form->ignore_orientation;
     spec->partial = (stoker_image_partial)form->partial;
     spec->pixels_max = form->pixels_max;
-    if (form->background != Py_None) {
-        float values[3];
-        if (core_colour(form->background, values, "background") < 0) {
-            return -1;
-        }
-        spec->alpha = STOKER_IMAGE_ALPHA_COMPOSITE;
-        for (int c = 0; c < 3; c++) {
-            if (!(values[c] >= 0 && values[c] <= 255)) {
-                PyErr_SetString(PyExc_ValueError, "background must be three numbers from 0 to 255");
-                return -1;
-            }
-            spec->background[c] = (uint8_t)values[c];
-        }
+    if (core_background(form->background, &spec->alpha, spec->background) < 0) {
+        return -1;
     }
     return core_colour(form->mean, spec->mean, "mean") < 0 || core_colour(form->std, spec->std, "std") < 0 ? -1 : 0;
 }
