@@ -21,32 +21,16 @@ static const struct cli_command subcommands[] = {
     {"merge", "all datasets of a folder as one", cmd_index_merge},
     {"sequences", "write the counts of datasets to a file", cmd_index_sequences},
 };
-enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof subcommands[0] };
-
-static void print_help(FILE *out)
-{
-    fprintf(out,
-            "usage: stoker index <command> [options] [arguments]\n\nWork with token files of Megatron-LM: PREFIX.idx "
-            "and PREFIX.bin.\n\ncommands:\n");
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].summary);
-    fprintf(out, "\noptions:\n  %-24s %s\n", "-h, --help", "print this text, or the help of a command");
-}
 
 int cmd_index(int argc, char **argv)
 {
-    if (argc < 2) {
-        print_help(stderr);
-        return CLI_EXIT_USAGE;
-    }
-    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
-        print_help(stdout);
-        return CLI_EXIT_DONE;
-    }
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        if (strcmp(subcommands[i].name, argv[1]) == 0) return subcommands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "stoker index: command '%s' is not known\nhint: stoker index --help\n", argv[1]);
-    return CLI_EXIT_USAGE;
+    static const struct cli_group group = {
+        "index",
+        "Work with token files of Megatron-LM: PREFIX.idx and PREFIX.bin.",
+        subcommands,
+        sizeof subcommands / sizeof subcommands[0],
+    };
+    return cli_group_run(&group, argc, argv);
 }
 
 void index_cut_extension(char *path)

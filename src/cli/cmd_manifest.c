@@ -23,31 +23,16 @@ static const struct cli_command subcommands[] = {
     {"show", "its entries, also as JSON lines", cmd_manifest_show},
     {"merge", "several manifests as one", cmd_manifest_merge},
 };
-enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof subcommands[0] };
-
-static void print_help(FILE *out)
-{
-    fprintf(out, "usage: stoker manifest <command> [options] [arguments]\n\nKeep what one scan of each video found, so "
-                 "that nothing is probed again.\n\ncommands:\n");
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].summary);
-    fprintf(out, "\noptions:\n  %-24s %s\n", "-h, --help", "print this text, or the help of a command");
-}
 
 int cmd_manifest(int argc, char **argv)
 {
-    if (argc < 2) {
-        print_help(stderr);
-        return CLI_EXIT_USAGE;
-    }
-    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
-        print_help(stdout);
-        return CLI_EXIT_DONE;
-    }
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        if (strcmp(subcommands[i].name, argv[1]) == 0) return subcommands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "stoker manifest: command '%s' is not known\nhint: stoker manifest --help\n", argv[1]);
-    return CLI_EXIT_USAGE;
+    static const struct cli_group group = {
+        "manifest",
+        "Keep what one scan of each video found, so that nothing is probed again.",
+        subcommands,
+        sizeof subcommands / sizeof subcommands[0],
+    };
+    return cli_group_run(&group, argc, argv);
 }
 
 bool manifest_jobs(const struct cli_usage *usage, const char *text, uint32_t *out_jobs)

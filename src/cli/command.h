@@ -5,6 +5,8 @@
 #ifndef STK_CLI_COMMAND_H
 #define STK_CLI_COMMAND_H
 
+#include <stddef.h>
+
 /* Exit status of every command. */
 enum cli_exit {
     CLI_EXIT_DONE = 0,
@@ -22,6 +24,16 @@ struct cli_command {
     const char *summary;               /* one line for `stoker help`; NULL: internal, not listed */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; gives an exit status */
 };
+
+/* A command that has commands of its own. */
+struct cli_group {
+    const char *name;
+    const char *about; /* one sentence of its help */
+    const struct cli_command *commands;
+    size_t count;
+};
+/* Runs the one that argv[1] names, or prints the help. Gives an exit status. */
+int cli_group_run(const struct cli_group *group, int argc, char **argv);
 
 int cmd_probe(int argc, char **argv);
 int cmd_decode(int argc, char **argv);
