@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from . import partitions, sentences, text_input, text_tokenizers, text_worker
+from . import partitions, sentences, text_input, text_tokenizers, text_worker, worker_counts
 from .command import DATA, DONE, MACHINE, Parser, Refusal, print_json, run
 from .journal import Journal
 
@@ -34,6 +34,7 @@ def parser() -> Parser:
     made.add_argument("--lang", default="english")
     made.add_argument("--partitions", type=int, default=1)
     made.add_argument("--keep-sequential-samples", action="store_true")
+    worker_counts.add_arguments(made)
     text_tokenizers.add_arguments(made)
     made.add_argument("--on-error", choices=["raise", "skip"], default="raise")
     made.add_argument("--restart", action="store_true")
@@ -47,7 +48,8 @@ def parser() -> Parser:
 
 
 def check(arguments) -> None:
-    for name, low in (("workers", 1), ("partitions", 1), ("log_interval", 1), ("chunk_bytes", 1), ("cache_bytes", 0)):
+    for name, low in (("workers", 1), ("partitions", 1), ("log_interval", 1), ("chunk_bytes", 1), ("cache_bytes", 0),
+                      ("max_documents", 1)):
         value = getattr(arguments, name)
         if value is not None and value < low:
             raise Refusal(f"--{name.replace('_', '-')} {value} is below {low}")
@@ -147,6 +149,8 @@ class Output:
 # ----------------------------------------------------------------------------------------------------------------- run
 
 class Run:
+    """One run. A call makes the token files; `measure` only finds out how long the work takes."""
+
     def __init__(self, arguments) -> None:
         self.arguments = arguments
         self.tokenizer = text_tokenizers.make(arguments)
@@ -223,6 +227,21 @@ class Run:
         self.journal.remove()
         return DONE
 
+    def measure(self) -> tuple[int, int, float]:
+        """Do the work without keeping it: (documents, bytes of input, seconds from the moment when all workers wait)."""
+        self.chunk_bytes = self.arguments.chunk_bytes
+        self.journal.begin(self.identity(), restart=True, resumable=False)
+        try:
+            self.outputs = [Output(self.prefixes(self.arguments.output_prefix), 0, len(self.sources), self.code)]
+            begin = self._work(together=True)
+            seconds = time.monotonic() - begin
+        finally:
+            self._stop()
+            for output in self.outputs:
+                output.close()
+            self.journal.close()
+        return self.progress.documents, self.progress.bytes, seconds
+
     def _merge_partitions(self) -> None:
         from .._core import IndexedBuilder
         for key, prefix in enumerate(self.prefixes(self.arguments.output_prefix)):
@@ -252,12 +271,16 @@ class Run:
                                    min(begin + self.chunk_bytes, source.size)))
         return orders
 
-    def _work(self) -> None:
+    def _work(self, together: bool = False) -> float:
+        """Gives the time at which the first order was ready to go; ``together``: not before all workers wait for one."""
         orders = self._orders()[::-1]
         streams = [(index, source) for index, source in enumerate(self.sources)
                    if not source.is_plain and not self._stream_is_done(index)]
         workers = self.arguments.workers
         self._start_workers(len(orders) + (workers if streams else 0))
+        while together and len(self.idle) < len(self.workers):
+            self._hear(1.0)
+        begin = time.monotonic()
         self.readers = text_input.Readers(streams, self.chunk_bytes, max(1, min(4, workers)))
         while True:
             for output in self.outputs:
@@ -276,6 +299,7 @@ class Run:
             output.advance(self.journal)
             if not output.is_complete:
                 raise AssertionError(f"part {output.next} is missing")
+        return begin
 
     def _stream_is_done(self, index: int) -> bool:
         return index in self.journal.ends and all(
@@ -379,6 +403,8 @@ class Run:
 def main(words: list[str]) -> int:
     arguments = parser().parse_args(words)
     check(arguments)
+    if arguments.find_optimal_num_workers:
+        return worker_counts.find(arguments, Run)
     return Run(arguments)()
 
 
