@@ -515,3 +515,47 @@ def test_input_that_changes_is_noticed(tmp_path):
     write_lines(tmp_path / "in.jsonl", ["ab"])
     with pytest.raises(Refusal, match="changed"):
         source.check_unchanged()
+
+
+# ---------------------------------------------------------------------------------------------- the number of workers
+
+FIND = ["--output-prefix", "out", "--tokenizer-type", "ByteLevelTokenizer", "--find-optimal-num-workers"]
+
+
+def test_numbers_of_workers_are_compared_and_nothing_is_kept(stoker, tmp_path):
+    write_lines(tmp_path / "in.jsonl", [text * 20 for text in texts(300)])
+    before = files_of(tmp_path, "*")
+    done = stoker("preprocess", "--input", "in.jsonl", *FIND, "--workers-to-check", 2, 1, 2, "--max-documents", 250, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["schema"] == "stoker.preprocess.workers/1"
+    assert [(row["workers"], row["started"], row["documents"]) for row in report["rows"]] == [(2, 2, 250), (1, 1, 250)]
+    lines = (tmp_path / "in.jsonl").read_bytes().split(b"\n")[:250]
+    assert all(row["bytes"] == sum(map(len, lines)) + 250 and row["seconds"] > 0 for row in report["rows"])
+    assert report["best"] == max(report["rows"], key=lambda row: row["documents_per_s"])["workers"]
+    assert files_of(tmp_path, "*") == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_table_names_the_best_number_of_workers(stoker, tmp_path):
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}'))
+    (tmp_path / "b.jsonl").write_text('{"text": "b"}\n')
+    done = stoker("preprocess", "--input", "a.jsonl.gz", "b.jsonl", *FIND, "--workers-to-check", 3, 4, "--partitions", 2)
+    assert done.returncode == 0, done.stderr
+    header, row, best = done.stdout.splitlines()
+    assert header.split() == ["workers", "documents", "seconds", "docs/s", "MB/s"]
+    assert row.split()[:2] == ["4", "2"] and best == "best: --workers 4"
+    assert "3 workers are not tried" in done.stderr and "a larger --max-documents" in done.stderr
+
+
+@pytest.mark.parametrize("text, arguments, status, message", [
+    ('{"text": "a"}\n', ["--workers-to-check", "0"], 2, "--workers-to-check 0 is below 1"),
+    ('{"text": "a"}\n', ["--workers-to-check", "3", "--partitions", "2"], 2, "none of 3 is a multiple of --partitions 2"),
+    ('{"text": "a"}\n', ["--max-documents", "0"], 2, "--max-documents 0 is below 1"),
+    ("", ["--workers-to-check", "1"], 3, "no document in the input"),
+    ('{"text": "a"}\n{"text": 1}\n', ["--workers-to-check", "1"], 3, "in.jsonl: line 2"),
+], ids=["zero", "partitions", "no-lines", "empty", "bad-line"])
+def test_workers_that_cannot_be_compared(stoker, tmp_path, text, arguments, status, message):
+    (tmp_path / "in.jsonl").write_text(text)
+    done = stoker("preprocess", "--input", "in.jsonl", *FIND, *arguments)
+    assert done.returncode == status and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"] and done.stdout == ""
