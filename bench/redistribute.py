@@ -4,8 +4,13 @@
 Eight ranks (real processes) decode 64 videos of 64 frames of 448 x 448 as float32, 154 MB each, in one round; features say
 that those of even ranks are heavy, so about half of them change their rank. Clock: from the moment when the last rank has
 its samples (decoding is over) until the last rank has all samples of its new share: features, assignment and exchange. The
-monotonic clock is one for all processes. Checked: each sample once, contents unchanged, no byte moved. Beside it the samples
-that moved are copied one by one into memory of the rank, which is the least that any copying exchange does.
+monotonic clock is one for all processes. Checked: each sample once, contents unchanged, no byte moved.
+
+Every second round the ranks wait for one another before they touch what they got, as synchronised ranks do whose work is on
+a device: that is the exchange alone, to which the pass mark applies. Once all have their samples, those that moved are copied
+one by one into memory of the rank, which is the least that any copying exchange does. In the other rounds each rank reads its
+samples as soon as it has them (a sum over 1.2 GB), on the cores on which the others still exchange: with fewer cores than
+ranks that is mostly a figure of the scheduler of the system.
 
 The whole round lies in shared memory at once (9.9 GB); --small takes 16 frames of 224 x 224 (9.6 MB each, 0.6 GB).
 """
@@ -35,21 +40,19 @@ def rank_main(folder, frames, size, epochs, workers):
     rank = int(os.environ["RANK"])
     clock = {}
 
-    def timed(name, before):
+    def timed(name, mark, has_samples):
         method = getattr(_rounds.RoundIterator, name)
 
-        def run(self, samples, *arguments):
-            if samples and before:
-                clock["start"] = time.monotonic()
-            result = method(self, samples, *arguments)
-            if result and not before:
-                clock["end"] = time.monotonic()
+        def run(self, *arguments):
+            result = method(self, *arguments)
+            if has_samples(result):
+                clock[mark] = time.monotonic()
             return result
 
         setattr(_rounds.RoundIterator, name, run)
 
-    timed("_tell", True)
-    timed("_exchange", False)
+    timed("_collect", "start", lambda collected: collected[0])
+    timed("_exchange", "end", bool)
     marks = {}
 
     def feature(sample):
@@ -63,13 +66,17 @@ def rank_main(folder, frames, size, epochs, workers):
     loader = DistributedDataLoader(
         data, batch_size=SAMPLES // RANKS, num_workers=workers, collate_fn=list, max_bytes=1 << 37,
         load_balance_config={"feature_fn": feature, "buffer_size": SAMPLES})
-    for _ in range(epochs):
+    for number in range(2 * epochs):
         before = loader.stats()["samples_given"]
         for batch in loader:
+            if number % 2:
+                for video, _ in batch:
+                    video.sum()
+            tell("held")
             ids = [int(index) for _, index in batch]
             moved = [video for video, index in batch if index % RANKS != rank]
             copies = 0.0
-            for video in moved:
+            for video in [] if number % 2 else moved:
                 began = time.perf_counter()
                 kept = video.clone()
                 copies += time.perf_counter() - began
@@ -78,8 +85,22 @@ def rank_main(folder, frames, size, epochs, workers):
                     "bytes": moved[0].numel() * 4 if moved else 0, "moved": loader.stats()["bytes_moved"], **clock,
                     "same": all(marks.get(int(i), float(v.view(-1)[-1])) == float(v.view(-1)[-1]) for v, i in batch)}
             del batch, moved, video
-        print(json.dumps(said), flush=True)
-        sys.stdin.readline()
+        tell(said)
+
+
+def tell(what):
+    """A line for the process that measures; goes on when all ranks have said theirs."""
+    print(json.dumps(what), flush=True)
+    sys.stdin.readline()
+
+
+def hear(ranks):
+    """What each rank says."""
+    told = [json.loads(process.stdout.readline()) for process in ranks]
+    for process in ranks:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return told
 
 
 def make_clips(folder, size):
@@ -93,7 +114,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="samples of 9.6 MB")
     parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="of each kind")
     args = parser.parse_args()
     frames, size = (16, 224) if args.small else (64, 448)
     needed = SAMPLES * frames * 3 * size * size * 4
@@ -113,34 +134,39 @@ def main():
                  for rank in range(RANKS)]
         rows = []
         try:
-            for _ in range(args.rounds):
-                told = [json.loads(process.stdout.readline()) for process in ranks]
+            for number in range(2 * args.rounds):
+                hear(ranks)
+                told = hear(ranks)
                 if sorted(i for rank in told for i in rank["ids"]) != list(range(SAMPLES)) or not all(r["same"] for r in told):
                     sys.exit("redistribute: samples were lost, repeated or changed")
-                rows.append(dict(ms=1e3 * (max(r["end"] for r in told) - max(r["start"] for r in told)),
-                                 moved=sum(r["given"] for r in told), bytes_moved=sum(r["moved"] for r in told),
-                                 copy_ms=1e3 * sum(r["copy_s"] for r in told)))
-                for process in ranks:
-                    process.stdin.write("\n")
-                    process.stdin.flush()
+                rows.append(dict(reading=number % 2 == 1, moved=sum(r["given"] for r in told),
+                                 ms=round(1e3 * (max(r["end"] for r in told) - max(r["start"] for r in told)), 3),
+                                 bytes_moved=sum(r["moved"] for r in told),
+                                 copy_ms=None if number % 2 else round(1e3 * sum(r["copy_s"] for r in told), 1)))
             for process in ranks:
                 process.wait()
         finally:
             for process in ranks:
                 process.kill()
-    median = statistics.median(row["ms"] for row in rows)
+    alone, reading = ([row for row in rows if row["reading"] == wanted] for wanted in (False, True))
+    median = statistics.median(row["ms"] for row in alone)
     good = median < PASS_MARK_MS and all(row["bytes_moved"] == 0 for row in rows)
-    result = dict(schema="stoker.bench.redistribute/1", ranks=RANKS, samples=SAMPLES, sample_bytes=needed // SAMPLES,
-                  median_ms=round(median, 2), pass_mark_ms=PASS_MARK_MS, bytes_moved=rows[-1]["bytes_moved"],
-                  copy_ms=round(statistics.median(row["copy_ms"] for row in rows), 1), rounds=rows)
+    result = dict(schema="stoker.bench.redistribute/2", ranks=RANKS, samples=SAMPLES, sample_bytes=needed // SAMPLES,
+                  median_ms=round(median, 2), pass_mark_ms=PASS_MARK_MS,
+                  reading_median_ms=round(statistics.median(row["ms"] for row in reading), 2),
+                  bytes_moved=rows[-1]["bytes_moved"],
+                  copy_ms=round(statistics.median(row["copy_ms"] for row in alone), 1), rounds=rows)
     if args.json:
         print(json.dumps(result))
     else:
-        print(f"{SAMPLES} samples of {needed / SAMPLES / 1e6:.1f} MB, {RANKS} ranks, {len(rows)} rounds")
-        for row in rows:
+        print(f"{SAMPLES} samples of {needed / SAMPLES / 1e6:.1f} MB, {RANKS} ranks, {len(alone)} rounds of each kind")
+        for row in alone:
             print(f"  exchange {row['ms']:8.2f} ms: {row['moved']} samples changed their rank, {row['bytes_moved']} bytes moved;"
                   f" copying them one by one {row['copy_ms']:8.1f} ms")
-        print(f"median {median:.2f} ms, pass mark {PASS_MARK_MS:.0f} ms: {'ok' if good else 'MISSED'}")
+        for row in reading:
+            print(f"  exchange {row['ms']:8.2f} ms while the ranks that have theirs read them")
+        print(f"median {median:.2f} ms, pass mark {PASS_MARK_MS:.0f} ms: {'ok' if good else 'MISSED'}; while others read"
+              f" {result['reading_median_ms']:.2f} ms (no mark)")
     return 0 if good else 1
 
 
