@@ -307,7 +307,8 @@ typedef struct stoker_dataset_builder_options {
  *
  * Owns:    paths and options are borrowed. On success *out_builder is the caller's, who calls
  *          stoker_dataset_builder_destroy(), before which nothing is published without finalize.
- * Threads: one thread at a time.
+ * Threads: one thread at a time. In a forked child every call but destroy gives WRONG_STATE, and destroy leaves the
+ *          parent's file alone.
  * Errors:  INVALID_ARGUMENT, NOT_FOUND (the folder), IO, NO_SPACE, NO_MEMORY.
  */
 STOKER_API stoker_status stoker_dataset_builder_create(const char *bin_path,

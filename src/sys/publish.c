@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "sys/clock.h"
+#include "sys/leftover.h"
 #include "sys/thread.h"
 
 /* Linux moves at most 2 GiB a call. */
@@ -56,18 +56,6 @@ static char *folder_of(const char *path)
 
 /* ------------------------------------------------------------------------------------------------------- publishing */
 
-static char *part_name(const char *folder)
-{
-    uint64_t number = 0;
-    size_t size = strlen(folder) + 40;
-    char *name = malloc(size);
-    if (!name) return NULL;
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        number = stk_clock_now_ns() ^ (uint64_t)getpid();
-    (void)snprintf(name, size, "%s/.stoker-%016llx.part", folder, (unsigned long long)number);
-    return name;
-}
-
 /* A file without a name, if it can get one later: that goes through /proc. */
 static int open_unnamed(const char *folder)
 {
@@ -83,20 +71,33 @@ static int open_unnamed(const char *folder)
     return -1;
 }
 
-static int open_named(const char *folder, char **out_name)
+/* Between its creation and its claim, the file looks like one that a killed process left: it may be gone already. */
+static bool is_named(int fd)
+{
+    struct stat facts;
+    return fstat(fd, &facts) == 0 && facts.st_nlink > 0;
+}
+
+static int open_named(struct stk_publish *publish)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
-        char *name = part_name(folder);
+        char *name = stk_leftover_name(publish->path, STK_ENDING_PART);
         if (!name) {
             errno = ENOMEM;
             return -1;
         }
         int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+        int os_error = fd >= 0 ? EEXIST : errno;
         if (fd >= 0) {
-            *out_name = name;
-            return fd;
+            publish->claim = stk_file_claim(fd, false);
+            if (is_named(fd)) {
+                publish->part_path = name;
+                return fd;
+            }
+            (void)close(fd); /* empty */
+            stk_file_lock_release(publish->claim);
+            publish->claim = NULL;
         }
-        int os_error = errno;
         free(name);
         errno = os_error;
         if (os_error != EEXIST) return -1;
@@ -106,7 +107,7 @@ static int open_named(const char *folder, char **out_name)
 
 stoker_status stk_publish_begin(const char *path, struct stk_publish *out, stoker_error *err)
 {
-    struct stk_publish made = {.fd = -1};
+    struct stk_publish made = {.fd = -1, .pid = (int)getpid()};
     stoker_status status = STOKER_OK;
     char *folder = folder_of(path);
     made.path = strdup(path);
@@ -115,7 +116,7 @@ stoker_status stk_publish_begin(const char *path, struct stk_publish *out, stoke
         goto done;
     }
     made.fd = open_unnamed(folder);
-    if (made.fd < 0) made.fd = open_named(folder, &made.part_path);
+    if (made.fd < 0) made.fd = open_named(&made);
     if (made.fd < 0) status = stk_fail_os(err, status_of(errno), errno, "cannot create '%s'", path);
 done:
     free(folder);
@@ -147,7 +148,7 @@ stoker_status stk_publish_write(struct stk_publish *publish, uint64_t offset, co
 }
 
 /* Gives the unnamed file the final name at once, or a temporary one if the final name is taken. */
-static int name_file(struct stk_publish *publish, const char *folder, bool *out_placed)
+static int name_file(struct stk_publish *publish, bool *out_placed)
 {
     char link[64];
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", publish->fd);
@@ -155,8 +156,12 @@ static int name_file(struct stk_publish *publish, const char *folder, bool *out_
         *out_placed = true;
         return 0;
     }
+    if (errno == EEXIST) {
+        publish->claim = stk_file_claim(publish->fd, false);
+        errno = EEXIST;
+    }
     for (int i = 0; errno == EEXIST && i < NAME_TRIES; i++) {
-        char *name = part_name(folder);
+        char *name = stk_leftover_name(publish->path, STK_ENDING_PART);
         if (!name) {
             errno = ENOMEM;
             return -1;
@@ -190,10 +195,10 @@ void stk_publish_push(struct stk_publish *publish, uint64_t offset, uint64_t siz
 }
 
 /* Gives a file that is on the disk its name; the folder is not synced yet. */
-static int place(struct stk_publish *publish, const char *folder)
+static int place(struct stk_publish *publish)
 {
     bool placed = false;
-    if (!publish->part_path && name_file(publish, folder, &placed) != 0) return -1;
+    if (!publish->part_path && name_file(publish, &placed) != 0) return -1;
     if (placed) return 0;
     if (rename(publish->part_path, publish->path) != 0) return -1;
     free(publish->part_path);
@@ -220,7 +225,7 @@ static int sync_files(struct commit *commit)
 static int place_files(struct commit *commit)
 {
     for (commit->at = 0; commit->at < commit->count; commit->at++) {
-        if (place(commit->files[commit->at], commit->folders[commit->at]) != 0) return -1;
+        if (place(commit->files[commit->at]) != 0) return -1;
         commit->named++;
     }
     return 0;
@@ -275,8 +280,9 @@ stoker_status stk_publish_commit_pair(struct stk_publish *first, struct stk_publ
 void stk_publish_abort(struct stk_publish *publish)
 {
     if (!publish || publish->fd < 0 || !publish->path) return;
-    if (publish->part_path) (void)unlink(publish->part_path); /* somebody may have tidied up already */
-    (void)close(publish->fd);                                 /* synced, or thrown away */
+    if (publish->part_path && publish->pid == (int)getpid()) (void)unlink(publish->part_path);
+    (void)close(publish->fd); /* synced, or thrown away; the claim ends */
+    stk_file_lock_release(publish->claim);
     free(publish->part_path);
     free(publish->path);
     *publish = (struct stk_publish){.fd = -1};
@@ -311,7 +317,7 @@ stoker_status stk_make_folders(const char *folder, stoker_error *err)
 
 struct stk_file_lock {
     struct stk_file_lock *next;
-    int fd;
+    int fd;    /* -1 of a claim, whose descriptor is the caller's */
     pid_t pid; /* a forked child holds none of its parent's locks */
     dev_t device;
     ino_t inode;
@@ -439,7 +445,44 @@ void stk_file_lock_release(struct stk_file_lock *lock)
             *at = lock->next;
             break;
         }
-    (void)close(lock->fd); /* ends the lock too; in a forked child it ends nothing of the parent's */
+    if (lock->fd >= 0) (void)close(lock->fd); /* ends the lock too; in a forked child it ends nothing of the parent's */
     list_unlock();
     free(lock);
+}
+
+struct stk_file_lock *stk_file_claim(int fd, bool shared)
+{
+    struct stat facts;
+    struct stk_file_lock *lock = malloc(sizeof *lock);
+    if (!lock) return NULL;
+    list_lock();
+    bool good = lock_whole(fd, shared ? F_RDLCK : F_WRLCK) == 0 && fstat(fd, &facts) == 0;
+    if (good) {
+        *lock = (struct stk_file_lock){held, -1, getpid(), facts.st_dev, facts.st_ino};
+        held = lock;
+    }
+    list_unlock();
+    if (good) return lock;
+    free(lock);
+    return NULL;
+}
+
+static bool is_unclaimed(int fd, bool shared)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (!shared) return lock_whole(fd, F_WRLCK) == 0;                  /* nobody claims it any more until it is gone */
+    return fcntl(fd, F_GETLK, &range) == 0 && range.l_type == F_UNLCK; /* of another process, and shared: none comes */
+}
+
+void stk_file_remove_unclaimed(const char *path, bool shared)
+{
+    struct stat facts;
+    list_lock();
+    /* Not opened if it is ours: closing it would end our claim. */
+    if (lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) && !is_held(&facts)) {
+        int fd = open(path, (shared ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && is_unclaimed(fd, shared)) (void)unlink(path);
+        if (fd >= 0) (void)close(fd);
+    }
+    list_unlock();
 }

@@ -13,9 +13,13 @@
 
 #include <stoker/error.h>
 
+struct stk_file_lock;
+
 struct stk_publish {
     int fd; /* open for reading and writing; -1 after commit or abort */
     char *path, *part_path;
+    struct stk_file_lock *claim; /* on the file under its temporary name */
+    int pid;                     /* a forked child removes nothing of its parent's */
     bool unsynced; /* set by the caller after begin: names are given without syncing; a power cut may leave holes */
 };
 
@@ -38,10 +42,15 @@ stoker_status stk_make_folders(const char *folder, stoker_error *err);
 
 /* An exclusive lock on a file that is created beside what it guards: advisory record locks (they work over NFS and end
  * with their holder), one holder among threads of this process too. */
-struct stk_file_lock;
 /* OK: held. AGAIN: another holder, after wait_ns (0: at once; UINT64_MAX: for as long as it takes). */
 stoker_status stk_file_lock_acquire(const char *path, uint64_t wait_ns, struct stk_file_lock **out_lock,
                                     stoker_error *err);
 void stk_file_lock_release(struct stk_file_lock *lock); /* NULL allowed; the file stays */
+
+/* Says that this process works on an open file, until it is closed or the process ends; `shared` for a descriptor that
+ * may only be read. NULL: no locks here, or another has it. The caller closes the descriptor, then releases. */
+struct stk_file_lock *stk_file_claim(int fd, bool shared);
+/* Removes a file that nobody claims; `shared` as it was claimed. */
+void stk_file_remove_unclaimed(const char *path, bool shared);
 
 #endif

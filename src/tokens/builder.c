@@ -7,10 +7,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "sys/leftover.h"
 #include "tokens/convert.h"
 #include "tokens/format.h"
 
@@ -39,6 +41,7 @@ stoker_status stoker_dataset_builder_create(const char *bin_path, const stoker_d
     stoker_dataset_builder *builder = calloc(1, sizeof *builder);
     if (!builder) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to write '%s'", bin_path);
     builder->bin.fd = -1;
+    builder->pid = (int)getpid();
     builder->dtype_code = options->dtype_code ? options->dtype_code : STOKER_TOKEN_INT32;
     builder->element_bytes = stoker_token_dtype_size(builder->dtype_code);
     builder->multimodal = options->multimodal != 0;
@@ -50,6 +53,7 @@ stoker_status stoker_dataset_builder_create(const char *bin_path, const stoker_d
     builder->buffer = malloc(STK_TOKEN_BUFFER_BYTES);
     if (!builder->buffer) status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to write '%s'", bin_path);
     if (status == STOKER_OK) status = stk_list_reserve(&builder->documents, 1, err);
+    stk_leftovers_remove(&bin_path, 1, false); /* room on the disk */
     if (status == STOKER_OK) status = stk_publish_begin(bin_path, &builder->bin, err);
     builder->bin.unsynced = options->unsynced != 0;
     if (status < 0) {
@@ -77,6 +81,9 @@ void stoker_dataset_builder_destroy(stoker_dataset_builder *builder)
 stoker_status stk_builder_check(const stoker_dataset_builder *builder, stoker_error *err)
 {
     if (!builder) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "builder must be given");
+    if (builder->pid != (int)getpid())
+        return stk_fail(err, STOKER_ERR_WRONG_STATE,
+                        "the builder belongs to process %d; a forked child cannot write through it", builder->pid);
     if (builder->finished) return stk_fail(err, STOKER_ERR_WRONG_STATE, "the dataset was finalized already");
     return STOKER_OK;
 }

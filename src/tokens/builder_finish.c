@@ -5,13 +5,14 @@
  * failure: new data under an old index would be read as garbage.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "sys/clock.h"
+#include "sys/leftover.h"
 #include "tokens/builder_internal.h"
 #include "tokens/format.h"
 
@@ -96,56 +97,55 @@ static stoker_status finish_data(stoker_dataset_builder *builder, stoker_error *
 /* A file that has the name we want: it keeps its content under another name until it is clear who stays. */
 struct aside {
     char *path, *kept; /* kept NULL: there was none */
+    int fd;            /* of the file, for the claim */
+    struct stk_file_lock *claim;
 };
-
-static stoker_status aside_begin(const char *path, struct aside *out, stoker_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash - path) + 1 : 0;
-    size_t size = (size_t)folder + 64;
-    struct aside made = {strdup(path), malloc(size)};
-    stoker_status status = STOKER_OK;
-    if (!made.path || !made.kept) {
-        status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to publish '%s'", path);
-    } else {
-        /* A name beside it that no other builder uses. */
-        (void)snprintf(made.kept, size, "%.*s.stoker-%ld-%llx.old", folder, path, (long)getpid(),
-                       (unsigned long long)stk_clock_now_ns());
-        if (rename(path, made.kept) == 0) {
-            *out = made;
-            return STOKER_OK;
-        }
-        if (errno == ENOENT) {
-            free(made.kept);
-            *out = (struct aside){made.path, NULL};
-            return STOKER_OK;
-        }
-        status = stk_fail_os(err, STOKER_ERR_IO, errno, "cannot replace '%s'", path);
-    }
-    free(made.path);
-    free(made.kept);
-    return status;
-}
 
 static void aside_end(struct aside *aside, bool restore)
 {
     if (aside->kept) (void)(restore ? rename(aside->kept, aside->path) : unlink(aside->kept));
+    if (aside->fd >= 0) (void)close(aside->fd); /* it was only for the claim */
+    stk_file_lock_release(aside->claim);
     free(aside->path);
     free(aside->kept);
-    *aside = (struct aside){NULL, NULL};
+    *aside = (struct aside){.fd = -1};
+}
+
+static stoker_status aside_begin(const char *path, struct aside *out, stoker_error *err)
+{
+    struct aside made = {strdup(path), stk_leftover_name(path, STK_ENDING_OLD), -1, NULL};
+    if (!made.path || !made.kept) {
+        free(made.path);
+        free(made.kept);
+        return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to publish '%s'", path);
+    }
+    made.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (made.fd >= 0) made.claim = stk_file_claim(made.fd, true);
+    *out = made;
+    if (rename(path, made.kept) == 0) return STOKER_OK;
+    int os_error = errno;
+    free(made.kept);
+    out->kept = NULL;
+    if (os_error == ENOENT) return STOKER_OK;
+    aside_end(out, false);
+    return stk_fail_os(err, STOKER_ERR_IO, os_error, "cannot replace '%s'", path);
 }
 
 static stoker_status publish_both(stoker_dataset_builder *builder, struct stk_publish *idx, stoker_error *err)
 {
-    struct aside old_idx = {NULL, NULL}, old_bin = {NULL, NULL};
+    struct aside old_idx = {.fd = -1}, old_bin = {.fd = -1};
     /* The long wait for the disk comes before the instant in which neither the old files nor the new have the names. */
     if (!idx->unsynced && (fsync(builder->bin.fd) != 0 || fsync(idx->fd) != 0))
         return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot sync '%s' and '%s'", builder->bin.path, idx->path);
-    STK_TRY(aside_begin(idx->path, &old_idx, err));
-    stoker_status status = aside_begin(builder->bin.path, &old_bin, err);
+    char *const paths[] = {strdup(builder->bin.path), strdup(idx->path)}; /* a commit frees the others */
+    stoker_status status = aside_begin(idx->path, &old_idx, err);
+    if (status == STOKER_OK) status = aside_begin(builder->bin.path, &old_bin, err);
     if (status == STOKER_OK) status = stk_publish_commit_pair(&builder->bin, idx, err);
     aside_end(&old_bin, status < 0);
     aside_end(&old_idx, status < 0);
+    if (status == STOKER_OK && paths[0] && paths[1]) stk_leftovers_remove((const char *const *)paths, 2, true);
+    free(paths[0]);
+    free(paths[1]);
     return status;
 }
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tokens/builder_internal.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/leftover.h"
 #include "tokens/builder_fixture.h"
 
 ssize_t __real_pwrite64(int fd, const void *data, size_t size, off_t offset);
@@ -138,6 +143,52 @@ static void expect_old_or_new(int *fault, bool old_there)
     assert_true(failures >= (fault == &rename_fails_at && !old_there ? 0 : 2));
 }
 
+/* What a builder that was killed in the middle of finalize leaves. */
+static void leave(const char *name, const char *ending)
+{
+    char *path = stk_leftover_name(in_folder(name), ending);
+    assert_non_null(path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    free(path);
+}
+
+static void test_leftovers_of_killed_builders_are_removed(void **state)
+{
+    (void)state;
+    leave("k.bin", STK_ENDING_PART);
+    leave("k.idx", STK_ENDING_PART);
+    leave("k.bin", STK_ENDING_OLD);
+    leave("k.idx", STK_ENDING_OLD);
+    leave("other.bin", STK_ENDING_OLD);
+    stoker_dataset_builder *builder = builder_of_three("k");
+    assert_int_equal(fixture_entries(), 4); /* old data stay as long as there is nothing new */
+    finish(builder, "k");
+    assert_int_equal(fixture_entries(), 3);
+    expect_files("k", &fixture_three, fixture_tokens, sizeof fixture_tokens);
+}
+
+static void test_a_forked_child_cannot_write(void **state)
+{
+    (void)state;
+    stoker_dataset_builder *builder = builder_of_three("p");
+    pid_t child = fork();
+    if (child == 0) {
+        const stoker_elements one = {fixture_tokens, 1, STOKER_TOKEN_UINT8};
+        bool refused = stoker_dataset_builder_add_item(builder, one, 0, NULL) == STOKER_ERR_WRONG_STATE &&
+                       stoker_dataset_builder_finalize(builder, in_folder("p.idx"), NULL) == STOKER_ERR_WRONG_STATE;
+        stoker_dataset_builder_destroy(builder);
+        _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    finish(builder, "p");
+    expect_files("p", &fixture_three, fixture_tokens, sizeof fixture_tokens);
+    assert_int_equal(fixture_entries(), 2);
+}
+
 static void test_fault_writes(void **state)
 {
     (void)state;
@@ -165,6 +216,8 @@ int main(void)
         FIXTURE_TEST(test_an_unsynced_dataset_waits_for_no_disk),
         FIXTURE_TEST(test_sequences_without_a_document_are_refused),
         FIXTURE_TEST(test_names_that_cannot_be),
+        FIXTURE_TEST(test_leftovers_of_killed_builders_are_removed),
+        FIXTURE_TEST(test_a_forked_child_cannot_write),
         FIXTURE_TEST(test_fault_writes),
         FIXTURE_TEST(test_fault_syncs),
         FIXTURE_TEST(test_fault_renames),

@@ -17,6 +17,7 @@
 #include "store/file.h"
 #include "sys/ahead.h"
 #include "sys/filemap.h"
+#include "sys/leftover.h"
 #include "sys/publish.h"
 #include "tokens/reader_internal.h"
 
@@ -316,6 +317,14 @@ static stoker_status build_files(struct work *work, struct stk_npy *out)
 
 static bool is_no_lock(int os_error) { return os_error == ENOLCK || os_error == EOPNOTSUPP || os_error == ENOSYS; }
 
+/* Of builders that were killed. Reads the folder. */
+static void remove_leftovers(const struct work *work)
+{
+    const char *paths[STK_CACHE_ARRAYS_MAX + 1] = {work->description_path};
+    for (uint32_t i = 0; i < work->plan->count; i++) paths[i + 1] = work->paths[i];
+    stk_leftovers_remove(paths, work->plan->count + 1, false);
+}
+
 /* NOT_FOUND stays with the message of the miss; a folder that cannot be written is said in so many words. */
 static stoker_status explain(struct work *work, stoker_status status, const stoker_error *miss)
 {
@@ -364,11 +373,15 @@ static stoker_status wait_for_builder(struct work *work, const stoker_error *mis
 static stoker_status build_under_lock(struct work *work, const stoker_error *miss, struct stk_npy *out, bool *out_built)
 {
     struct stk_file_lock *held = NULL;
+    uint64_t size;
+    int64_t mtime_ns;
+    bool was_locked = stk_file_facts(work->lock_path, &size, &mtime_ns); /* somebody built here before */
     stoker_status status = stk_make_folders(work->cache->folder, work->err);
     if (status == STOKER_OK) status = lock(work, &held);
     if (status != STOKER_OK) return explain(work, status, miss);
     status = load(work, out); /* another may have built it before the lock was ours */
     if (is_miss(status)) {
+        if (was_locked) remove_leftovers(work);
         status = build_files(work, out);
         *out_built = status == STOKER_OK;
     }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "sys/leftover.h"
 #include "sys/publish.h"
 #include "tests/support/allocations.h"
 #include "tests/support/unit.h"
@@ -251,6 +252,31 @@ static void test_damaged_sets_are_built_again(void **state)
     }
     expect(&place, &other, true); /* the plan says another shape */
     expect(&place, &other, false);
+    drop_place(&place);
+}
+
+static void test_parts_of_killed_builders_are_removed(void **state)
+{
+    (void)state;
+    struct place place;
+    struct made made = {.rows = ROWS};
+    make_place(&place);
+    expect(&place, &made, true);
+    char *part = stk_leftover_name(place.two, STK_ENDING_PART), *other = stk_leftover_name("x/y", STK_ENDING_PART);
+    char foreign[256];
+    assert_non_null(part);
+    assert_non_null(other);
+    (void)snprintf(foreign, sizeof foreign, "%s/%s", place.folder, other + 2);
+    (void)close(open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    (void)close(open(foreign, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    expect(&place, &made, false); /* whoever only loads looks for nothing */
+    assert_int_equal(access(part, F_OK), 0);
+    assert_int_equal(unlink(place.one), 0);
+    expect(&place, &made, true);
+    assert_int_equal(access(part, F_OK), -1);
+    assert_int_equal(access(foreign, F_OK), 0);
+    free(part);
+    free(other);
     drop_place(&place);
 }
 
@@ -511,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_built_once_then_loaded),
         cmocka_unit_test(test_memory_without_a_folder),
         cmocka_unit_test(test_damaged_sets_are_built_again),
+        cmocka_unit_test(test_parts_of_killed_builders_are_removed),
         cmocka_unit_test(test_assumed_hits_look_for_nothing),
         cmocka_unit_test(test_stems_are_names),
         cmocka_unit_test(test_a_process_that_may_not_build),
