@@ -355,6 +355,8 @@ typedef struct stoker_request {
     size_t payload_size;
     const uint64_t *draws; /**< one for each id (stoker_sample_draw()); NULL: 0 for all */
     uint32_t samples;      /**< of a payload, at most 65,536; 0: unknown */
+    uint16_t part;         /**< of a payload that is not the whole batch: 0, 1, ... parts - 1, in this order */
+    uint16_t parts;        /**< requests that make up the batch, wanted at one time; 0 or 1: it is the whole batch */
     uint64_t estimate_ns;  /**< what making all of them costs one CPU, if the caller knows; 0: it is learned alone */
 } stoker_request;
 
@@ -362,15 +364,16 @@ typedef struct stoker_request {
  *
  * Owns:    the request is borrowed and copied.
  * Threads: the loader's thread.
- * Errors:  INVALID_ARGUMENT (id out of range, too many ids, payload too large), UNAVAILABLE, NO_MEMORY, WRONG_STATE
- *          (before stoker_loader_begin()), LIMIT (16,384 requests are outstanding).
+ * Errors:  INVALID_ARGUMENT (id out of range, too many ids, payload too large, a part out of turn or with any_order),
+ *          UNAVAILABLE, NO_MEMORY, WRONG_STATE (before stoker_loader_begin()), LIMIT (16,384 requests are outstanding).
  */
 STOKER_API stoker_status stoker_loader_request(stoker_loader *loader, const stoker_request *request, stoker_error *err);
 
 /** Take the next batch, in the order of the requests (or as they finish, with any_order).
  *
  * STOKER_AGAIN: not ready within `timeout_ns`; call again. STOKER_END: nothing is outstanding. A failed batch gives its
- * error once; the next call goes on with the batch after it. The time between calls is reported as the rank's window.
+ * error once; the next call goes on with the batch after it. The time between calls is reported as the rank's window;
+ * the calls that take the parts of one batch count as one.
  *
  * Owns:    on STOKER_OK *out_batch holds one reference that is the caller's.
  * Threads: the loader's thread.

@@ -24,6 +24,7 @@
 #include "obs/log.h"
 #include "plane/batch.h"
 #include "plane/client_core.h"
+#include "plane/turn.h"
 #include "sys/thread.h"
 #include "transport/shm.h"
 #include "wire/message.h"
@@ -52,6 +53,8 @@ struct stk_failure { /* what FAILED or LOADER_FAILED said */
 struct stk_ticket {
     struct stk_ticket *next;
     uint64_t sequence;
+    uint64_t turn; /* of its batch */
+    bool is_last;  /* it is the batch, or the last part of it */
     enum stk_ticket_state state;
     uint32_t tasks_retried;
     uint64_t finish_order;       /* of the answers' arrival */
@@ -72,6 +75,7 @@ struct stoker_loader {
     uint64_t quarantine_count;
     /* the loader's thread */
     uint64_t next_sequence;
+    struct stk_turn turn;    /* of the next request */
     uint64_t wait_began_ns;  /* first next() since the last result; 0: none */
     uint64_t last_return_ns; /* of the last result; 0: none in this iteration */
     struct stk_failure *last_failure;

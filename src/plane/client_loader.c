@@ -5,7 +5,8 @@
  * arrival).
  *
  * Time is measured here (rule D1): input wait is the time from the first next() after a result to the next result,
- * the window is the time between a result and the next() after it. Both travel as durations.
+ * the window is the time between a result and the next() after it. Both travel as durations. The parts of one batch
+ * are one result.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -139,10 +140,24 @@ STOKER_API stoker_status stoker_loader_begin(stoker_loader *loader, stoker_error
     if (status != STOKER_OK) return status;
     stk_loader_dispose_tickets(tickets);
     loader->next_sequence = 0;
+    loader->turn = (struct stk_turn){0};
     loader->wait_began_ns = 0;
     loader->last_return_ns = 0;
     STK_CLIENT_SEND(status, client, STK_MESSAGE_LOADER_BEGIN, loader_ref, &ref, err);
     return status;
+}
+
+static stoker_status check_part(const struct stoker_loader *loader, const stoker_request *request, stoker_error *err)
+{
+    struct stk_turn turn = loader->turn;
+    uint64_t batch;
+    if (request->parts > 1 && loader->any_order)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a batch in %u parts of a loader with any_order",
+                        request->parts);
+    if (!stk_turn_take(&turn, request->part, request->parts, &batch))
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "part %u of %u after %u of %u parts", request->part,
+                        request->parts, loader->turn.part, loader->turn.parts);
+    return STOKER_OK;
 }
 
 static stoker_status check_request(const struct stoker_loader *loader, const stoker_request *request, stoker_error *err)
@@ -157,8 +172,11 @@ static stoker_status check_request(const struct stoker_loader *loader, const sto
         if (request->samples > STK_BATCH_SAMPLES_MAX)
             return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a payload of %u samples, expected at most %u",
                             request->samples, STK_BATCH_SAMPLES_MAX);
-        return STOKER_OK;
+        return check_part(loader, request, err);
     }
+    if (request->part > 0 || request->parts > 1)
+        return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "part %u of %u beside ids: native batches have no parts",
+                        request->part, request->parts);
     if (request->samples > 0)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "samples = %u beside ids: their number is known",
                         request->samples);
@@ -186,7 +204,9 @@ static stoker_status encode_request(struct stoker_loader *loader, const stoker_r
         .sequence = loader->next_sequence,
         .ids = {NULL, request->id_count * sizeof(uint64_t)},
         .payload = {request->payload, request->payload_size},
-        .draws = {NULL, request->draws ? request->id_count * sizeof(uint64_t) : 0},
+        .draws = {NULL, request->parts > 1 ? STK_PART_BYTES
+                        : request->draws   ? request->id_count * sizeof(uint64_t)
+                                           : 0},
         .samples = request->samples,
         .estimate_ns = request->estimate_ns,
     };
@@ -197,10 +217,13 @@ static stoker_status encode_request(struct stoker_loader *loader, const stoker_r
     for (size_t i = 0; i < request->id_count; i++)
         stk_store_u64(out->body + size + i * sizeof(uint64_t), request->ids[i]);
     message.ids.data = out->body + size;
-    if (request->draws) {
-        uint8_t *draws = out->body + size + message.ids.size;
-        for (size_t i = 0; i < request->id_count; i++) stk_store_u64(draws + i * sizeof(uint64_t), request->draws[i]);
-        message.draws.data = draws;
+    uint8_t *draws = out->body + size + message.ids.size;
+    message.draws.data = draws;
+    for (size_t i = 0; request->draws && i < request->id_count; i++)
+        stk_store_u64(draws + i * sizeof(uint64_t), request->draws[i]);
+    if (request->parts > 1) {
+        stk_store_u64(draws, request->part);
+        stk_store_u64(draws + sizeof(uint64_t), request->parts);
     }
     struct stk_writer writer = {.data = out->body, .size = size};
     stk_request_encode(&writer, &message);
@@ -211,8 +234,8 @@ static stoker_status encode_request(struct stoker_loader *loader, const stoker_r
 }
 
 /* With the lock. */
-static stoker_status add_request_locked(struct stoker_loader *loader, struct stk_ticket *ticket, struct stk_out *out,
-                                        stoker_error *err)
+static stoker_status add_request_locked(struct stoker_loader *loader, struct stk_ticket *ticket,
+                                        const stoker_request *request, struct stk_out *out, stoker_error *err)
 {
     STK_TRY(check_loader_locked(loader, err));
     if (loader->generation == 0) {
@@ -223,6 +246,9 @@ static stoker_status add_request_locked(struct stoker_loader *loader, struct stk
                         loader->ticket_count, STK_BATCHES_MAX);
     }
     ticket->sequence = loader->next_sequence++;
+    bool in_turn = stk_turn_take(&loader->turn, request->part, request->parts, &ticket->turn);
+    STK_ASSERT(in_turn); /* it was checked */
+    ticket->is_last = loader->turn.part == 0;
     if (loader->last) {
         loader->last->next = ticket;
     } else {
@@ -247,7 +273,7 @@ STOKER_API stoker_status stoker_loader_request(stoker_loader *loader, const stok
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a request");
     }
     stk_mutex_lock(client->lock);
-    stoker_status status = add_request_locked(loader, ticket, out, err);
+    stoker_status status = add_request_locked(loader, ticket, request, out, err);
     stk_mutex_unlock(client->lock);
     if (status == STOKER_OK) {
         stk_client_core_wake(client->core);
@@ -313,12 +339,12 @@ static stoker_status make_copy(struct stoker_loader *loader, struct stoker_batch
     return STOKER_OK;
 }
 
-static void report_step(struct stoker_loader *loader, uint64_t sequence, uint64_t wait_ns)
+static void report_step(struct stoker_loader *loader, uint64_t turn, uint64_t wait_ns)
 {
     struct stk_message_step step = {
         .loader_id = loader->loader_id,
         .generation = loader->generation,
-        .sequence = sequence,
+        .sequence = turn,
         .wait_ns = wait_ns,
         .window_ns = loader->last_return_ns ? loader->wait_began_ns - loader->last_return_ns : 0,
     };
@@ -327,9 +353,10 @@ static void report_step(struct stoker_loader *loader, uint64_t sequence, uint64_
     (void)status; /* a step that is not reported only makes a deadline less exact */
 }
 
-static stoker_status deliver(struct stoker_loader *loader, struct stoker_batch *batch, stoker_batch **out_batch,
+static stoker_status deliver(struct stoker_loader *loader, const struct stk_ticket *ticket, stoker_batch **out_batch,
                              stoker_error *err)
 {
+    struct stoker_batch *batch = ticket->batch;
     if (batch->ready.flags & STK_READY_COPY) {
         stoker_status status = make_copy(loader, batch, err);
         if (status != STOKER_OK) {
@@ -344,7 +371,7 @@ static stoker_status deliver(struct stoker_loader *loader, struct stoker_batch *
     loader->stats.samples_skipped += batch->ready.samples_skipped;
     loader->stats.last_wait_ns = wait_ns;
     loader->stats.last_ready_ns = batch->ready.ready_ns;
-    report_step(loader, batch->ready.sequence, wait_ns);
+    if (ticket->is_last) report_step(loader, ticket->turn, wait_ns);
     *out_batch = batch;
     return STOKER_OK;
 }
@@ -375,11 +402,13 @@ STOKER_API stoker_status stoker_loader_next(stoker_loader *loader, uint64_t time
     }
     loader->stats.tasks_retried += ticket->tasks_retried;
     if (ticket->state == STK_TICKET_READY) {
-        status = deliver(loader, ticket->batch, out_batch, err);
+        status = deliver(loader, ticket, out_batch, err);
     } else {
         status = raise_failure(loader, ticket->failure, err);
     }
+    bool is_last = ticket->is_last;
     ticket_recycle(loader, ticket);
+    if (!is_last) return status; /* the rank still waits, for the other parts of its batch */
     loader->wait_began_ns = 0;
     loader->last_return_ns = stk_clock_now_ns();
     return status;

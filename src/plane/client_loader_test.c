@@ -8,6 +8,7 @@
 
 #include "base/limits.h"
 #include "plane/batch.h"
+#include "sys/clock.h"
 #include "tests/support/fake_dataserver.h"
 
 #define LONG_NS (20 * STK_SECOND_NS)
@@ -192,6 +193,69 @@ static void test_d1_steps_carry_durations(void **state)
         if (i == 0) assert_int_equal(step.window_ns, 0);
         if (i == 1) assert_true(step.window_ns > 0);
     }
+    stoker_loader_close(loader);
+    stoker_client_close(fake.client);
+    fake_stop(&fake);
+}
+
+static void request_part(struct fake_server *fake, stoker_loader *loader, uint16_t part, uint16_t parts)
+{
+    stoker_error error;
+    struct stk_message_request message;
+    stoker_request request = {.payload = "p", .payload_size = 1, .part = part, .parts = parts};
+    assert_int_equal(stoker_loader_request(loader, &request, &error), STOKER_OK);
+    assert_int_equal(stk_request_decode(fake_expect(fake, STK_MESSAGE_REQUEST)->body, &message, NULL), STOKER_OK);
+    assert_int_equal(message.payload.size, 1);
+    assert_int_equal(message.ids.size, 0);
+    assert_int_equal(message.draws.size, parts > 1 ? STK_PART_BYTES : 0);
+    if (parts < 2) return;
+    assert_int_equal(stk_load_u64(message.draws.data), part);
+    assert_int_equal(stk_load_u64((const uint8_t *)message.draws.data + 8), parts);
+}
+
+/* The rank computes between batches only: parts of one are taken one after the other, and are one step. */
+static void test_d1_parts_of_a_batch_are_one_step(void **state)
+{
+    (void)state;
+    struct fake_server fake;
+    struct stk_message_step step;
+    fake_start(&fake);
+    fake_open_client(&fake);
+    stoker_loader *loader = fake_open_loader(&fake, STK_SOURCE_PROCESS);
+    for (uint16_t i = 0; i < 6; i++) request_part(&fake, loader, i % 3, 3);
+    request_part(&fake, loader, 0, 1);
+    for (uint64_t i = 0; i < 7; i++) {
+        uint64_t began = stk_clock_now_ns();
+        (void)fake_ready(&fake, (struct fake_answer){1, 1, i, 0}, 5, 1);
+        assert_int_equal(next_sequence(loader), i);
+        if (i % 3 != 2 && i < 6) continue;
+        assert_int_equal(stk_step_decode(fake_expect(&fake, STK_MESSAGE_STEP)->body, &step, NULL), STOKER_OK);
+        assert_int_equal(step.sequence, i / 3);
+        if (i == 2) assert_int_equal(step.window_ns, 0);
+        if (i > 2) assert_true(step.window_ns > 0);
+        if (i < 6) assert_true(step.wait_ns > stk_clock_now_ns() - began); /* from the first of its calls on */
+    }
+    stoker_loader_close(loader);
+    stoker_client_close(fake.client);
+    fake_stop(&fake);
+}
+
+static void test_parts_out_of_turn_are_refused(void **state)
+{
+    (void)state;
+    struct fake_server fake;
+    stoker_error error;
+    fake_start(&fake);
+    fake_open_client(&fake);
+    stoker_loader *loader = fake_open_loader(&fake, STK_SOURCE_PROCESS);
+    stoker_request request = {.payload = "p", .payload_size = 1, .part = 1, .parts = 3};
+    assert_int_equal(stoker_loader_request(loader, &request, &error), STOKER_ERR_INVALID_ARGUMENT);
+    request_part(&fake, loader, 0, 3);
+    request.part = 2;
+    assert_int_equal(stoker_loader_request(loader, &request, &error), STOKER_ERR_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "part 2 of 3 after 1 of 3 parts");
+    request_part(&fake, loader, 1, 3);
+    request_part(&fake, loader, 0, 2); /* the batch was given up */
     stoker_loader_close(loader);
     stoker_client_close(fake.client);
     fake_stop(&fake);
@@ -399,6 +463,8 @@ int main(void)
         cmocka_unit_test(test_long_failure_keeps_both_ends),
         cmocka_unit_test(test_next_gives_again_at_its_limit),
         cmocka_unit_test(test_d1_steps_carry_durations),
+        cmocka_unit_test(test_d1_parts_of_a_batch_are_one_step),
+        cmocka_unit_test(test_parts_out_of_turn_are_refused),
         cmocka_unit_test(test_begin_drops_what_came_before),
         cmocka_unit_test(test_a5_copies_are_private_and_the_slab_returns),
         cmocka_unit_test(test_held_bytes_follow_the_views),

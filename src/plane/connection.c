@@ -245,9 +245,9 @@ static stoker_status step(struct stk_connection *connection, struct stk_span bod
     STK_TRY(stk_step_decode(body, &message, err));
     struct stk_lane *lane = stk_lane_find(connection, message.loader_id);
     if (!lane || lane->generation != message.generation) return STOKER_OK; /* a step of an iteration that is over */
-    if (message.sequence >= lane->next_sequence)
+    if (message.sequence >= lane->turn.batch)
         return stk_fail(err, STOKER_ERR_PROTOCOL, "a step took batch %llu, only %llu were requested",
-                        (unsigned long long)message.sequence, (unsigned long long)lane->next_sequence);
+                        (unsigned long long)message.sequence, (unsigned long long)lane->turn.batch);
     stk_flow_taken(lane);
     stk_server_event(connection->server, (struct stk_event){.type = STK_EVENT_STEP,
                                                             .lane = lane->index,

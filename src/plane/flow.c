@@ -67,8 +67,9 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
 {
     struct stk_server *server = lane->server;
     bool native = lane->kind != STK_SOURCE_PROCESS;
-    struct stk_span bytes = native ? message->ids : message->payload;
-    if (lane->queued_bytes + bytes.size + message->draws.size > STK_QUEUED_BYTES_MAX) {
+    struct stk_span bytes = native ? message->ids : message->payload, draws = {0};
+    if (native) draws = message->draws;
+    if (lane->queued_bytes + bytes.size + draws.size > STK_QUEUED_BYTES_MAX) {
         (void)stk_fail(err, STOKER_ERR_LIMIT,
                        "the requests in flight of one loader take more than %llu bytes: request fewer ahead",
                        (unsigned long long)STK_QUEUED_BYTES_MAX);
@@ -88,7 +89,7 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
     fresh.cap = request->cap;
     fresh.next_free = next_free;
     *request = fresh;
-    if (!fill_bytes(request, bytes, message->draws, err)) return NULL;
+    if (!fill_bytes(request, bytes, draws, err)) return NULL;
     if (native) {
         request->sample_count = (uint32_t)(bytes.size / 8);
         if (lay_out(lane, request, err) != STOKER_OK) return NULL;
@@ -121,6 +122,16 @@ struct stk_request *stk_request_of_sequence(struct stk_server *server, uint32_t 
     return index == STK_NONE ? NULL : &server->requests[index];
 }
 
+struct stk_event stk_request_event(const struct stk_request *request, enum stk_event_type type)
+{
+    return (struct stk_event){.type = type,
+                              .lane = request->lane,
+                              .sequence = request->turn,
+                              .part = (uint32_t)(request->sequence - request->turn),
+                              .cpu_ns = request->cpu_ns,
+                              .wall_ns = request->wall_ns};
+}
+
 static void leave_ring(struct stk_lane *lane, const struct stk_request *request)
 {
     if (stk_request_of_sequence(lane->server, lane->index, request->sequence) == request)
@@ -143,12 +154,7 @@ void stk_request_free(struct stk_server *server, struct stk_request *request)
     request->slab.slab_id = 0;
     bool current = request->generation == lane->generation && lane->state == STK_LANE_OPEN;
     if (current) leave_ring(lane, request);
-    if (current && request->placed)
-        stk_server_event(server, (struct stk_event){.type = STK_EVENT_RESULT,
-                                                    .lane = lane->index,
-                                                    .sequence = request->sequence,
-                                                    .cpu_ns = request->cpu_ns,
-                                                    .wall_ns = request->wall_ns});
+    if (current && request->placed) stk_server_event(server, stk_request_event(request, STK_EVENT_RESULT));
     if (request->sizing) lane->sizing = false;
     lane->queued_bytes -= request->size;
     lane->live--;
@@ -204,14 +210,14 @@ static void fail_now(struct stk_server *server, struct stk_request *request, con
 void stk_flow_place(struct stk_server *server, const struct stk_action *action)
 {
     struct stk_lane *lane = &server->lanes[action->lane];
-    struct stk_request *request = stk_request_of_sequence(server, action->lane, action->sequence);
+    struct stk_request *request = stk_request_of_sequence(server, action->lane, action->sequence + action->part);
     if (!request || lane->state != STK_LANE_OPEN) return; /* it was taken back meanwhile */
     if (action->type == STK_ACTION_DEADLINE) {
         if (request->batch != STK_NONE)
             stk_dispatch_set_deadline(server->dispatch, request->batch, action->deadline_ns);
         return;
     }
-    if (action->type != STK_ACTION_PLACE) return; /* what is cancelled here ends with its lane */
+    if (action->type != STK_ACTION_PLACE) return; /* copies that lost are cancelled, and one server makes no copies */
     if (request->batch != STK_NONE) return;
     request->placed = true;
     stoker_error err = {0};
@@ -235,7 +241,8 @@ void stk_flow_place(struct stk_server *server, const struct stk_action *action)
 void stk_flow_refuse(struct stk_server *server, const struct stk_event *event, const stoker_error *err)
 {
     struct stk_request *request = NULL;
-    if (event->type == STK_EVENT_REQUEST) request = stk_request_of_sequence(server, event->lane, event->sequence);
+    if (event->type == STK_EVENT_REQUEST)
+        request = stk_request_of_sequence(server, event->lane, event->sequence + event->part);
     if (request)
         fail_now(server, request, err);
     else
@@ -402,7 +409,7 @@ static void forget_delivered(struct stk_server *server, uint32_t entry)
  * be room. */
 static bool can_wait(const struct stk_lane *lane, const struct stk_request *request)
 {
-    return lane->untaken > 0 && request->sequence > lane->highest_sent;
+    return lane->untaken > 0 && request->turn > lane->highest_sent;
 }
 
 static bool deliver(struct stk_server *server, struct stk_request *request, const struct stk_batch_state *state)
@@ -440,7 +447,8 @@ static bool deliver(struct stk_server *server, struct stk_request *request, cons
     request->slab.slab_id = 0; /* the rank's now */
     if (request->held) lane->held--;
     request->held = false;
-    if (lane->untaken++ == 0 || request->sequence > lane->highest_sent) lane->highest_sent = request->sequence;
+    if (request->is_last && (lane->untaken++ == 0 || request->turn > lane->highest_sent))
+        lane->highest_sent = request->turn;
     lane->counts.batches++;
     lane->counts.samples += request->sample_count;
     lane->counts.skipped += ready.samples_skipped;

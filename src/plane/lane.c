@@ -322,6 +322,7 @@ static void cancel_all(struct stk_lane *lane)
     lane->ring_count = 0;
     lane->ring_base = 0;
     lane->next_sequence = 0;
+    lane->turn = (struct stk_turn){0};
     for (size_t i = 0; i < count; i++) stk_request_settle(server, server->scratch[i], STK_VERDICT_CANCELED);
 }
 
@@ -350,8 +351,7 @@ static stoker_status check_request(const struct stk_lane *lane, const struct stk
         return stk_fail(err, STOKER_ERR_PROTOCOL, "batch %llu was requested, expected %llu",
                         (unsigned long long)message->sequence, (unsigned long long)lane->next_sequence);
     if (lane->kind == STK_SOURCE_PROCESS) {
-        if (message->ids.size || message->draws.size || !message->payload.size ||
-            message->payload.size > STK_PAYLOAD_BYTES_MAX)
+        if (message->ids.size || !message->payload.size || message->payload.size > STK_PAYLOAD_BYTES_MAX)
             return stk_fail(err, STOKER_ERR_PROTOCOL,
                             "a batch of a process source needs a payload of 1 to %u bytes and no ids",
                             STK_PAYLOAD_BYTES_MAX);
@@ -367,6 +367,19 @@ static stoker_status check_request(const struct stk_lane *lane, const struct stk
                             (unsigned long long)lane->count);
     }
     return STOKER_OK;
+}
+
+static stoker_status take_turn(struct stk_lane *lane, const struct stk_message_request *message, uint64_t *out_turn,
+                               stoker_error *err)
+{
+    const uint8_t *numbers = message->draws.data;
+    bool in_parts = lane->kind == STK_SOURCE_PROCESS && message->draws.size > 0;
+    uint64_t part = in_parts ? stk_load_u64(numbers) : 0, parts = in_parts ? stk_load_u64(numbers + 8) : 1;
+    if (part < parts && parts <= STK_BATCH_SAMPLES_MAX && message->sequence - lane->turn.batch < UINT32_MAX &&
+        stk_turn_take(&lane->turn, (uint32_t)part, (uint32_t)parts, out_turn))
+        return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_PROTOCOL, "part %llu of %llu of a batch was requested after %u of %u parts",
+                    (unsigned long long)part, (unsigned long long)parts, lane->turn.part, lane->turn.parts);
 }
 
 static bool ring_push(struct stk_lane *lane, uint32_t request)
@@ -396,6 +409,8 @@ stoker_status stk_lane_request(struct stk_connection *connection, const struct s
         return stk_fail(err, STOKER_ERR_PROTOCOL, "a request of iteration %u came in iteration %u", message->generation,
                         lane->generation);
     STK_TRY(check_request(lane, message, err));
+    uint64_t turn;
+    STK_TRY(take_turn(lane, message, &turn, err));
     stoker_error request_err = {0};
     struct stk_request *request = stk_request_create(lane, message, &request_err);
     if (!request || !ring_push(lane, request->index)) {
@@ -416,9 +431,10 @@ stoker_status stk_lane_request(struct stk_connection *connection, const struct s
         return STOKER_OK;
     }
     lane->next_sequence++;
-    uint32_t items = lane->kind == STK_SOURCE_PROCESS ? 1 : request->sample_count;
-    struct stk_event event = {
-        .type = STK_EVENT_REQUEST, .lane = lane->index, .sequence = request->sequence, .items = items};
+    request->turn = turn;
+    request->is_last = lane->turn.part == 0;
+    struct stk_event event = stk_request_event(request, STK_EVENT_REQUEST);
+    event.items = lane->kind == STK_SOURCE_PROCESS ? 1 : request->sample_count;
     stk_forecast_request(server, lane, request, &event);
     stk_server_event(server, event);
     return STOKER_OK;

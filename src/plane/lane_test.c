@@ -104,6 +104,55 @@ static void test_a1_limits_are_named(void **state)
     session_end(&server, &rank);
 }
 
+/* Four requests, two batches: the engine is told two steps, and each part is made in its place. */
+static void test_d1_parts_are_one_step_of_the_engine(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    struct plane_batch batch;
+    char request[32];
+    stoker_source *source = plane_process_source();
+    struct plane_loader options = session_python;
+    options.num_workers = 1; /* batches come in order */
+    session_begin(&server, &rank, source, &options);
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)snprintf(request, sizeof request, "fill %u %u", 1000 + i, i + 1);
+        plane_request_part(&rank, i, i % 2, 2, request);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        plane_take(&rank, i, &batch);
+        session_expect_filled(&batch, 1000 + i, (uint8_t)(i + 1));
+        plane_release(&rank, &batch);
+    }
+    struct stk_message_step step = {.loader_id = 1, .generation = 1, .window_ns = 7000000};
+    for (; step.sequence < 2; step.sequence++) {
+        PLANE_SEND(&rank, STK_MESSAGE_STEP, step, &step);
+        plane_wait_number(&rank, "next", (long long)step.sequence + 1);
+    }
+    plane_wait_number(&rank, "used_bytes", 0);
+    PLANE_SEND(&rank, STK_MESSAGE_STEP, step, &step); /* a third one was not asked for */
+    plane_expect_closed(&rank);
+    stoker_source_close(source);
+    plane_close(&rank);
+    assert_int_equal(plane_stop(&server), 0);
+}
+
+static void test_a_part_out_of_turn_ends_the_connection(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank rank;
+    stoker_source *source = plane_process_source();
+    session_begin(&server, &rank, source, &session_python);
+    plane_request_part(&rank, 0, 0, 3, "fill 10 1");
+    plane_request_part(&rank, 1, 2, 3, "fill 10 1");
+    plane_expect_closed(&rank);
+    stoker_source_close(source);
+    plane_close(&rank);
+    assert_int_equal(plane_stop(&server), 0);
+}
+
 int main(int argc, char **argv)
 {
     plane_play(argc, argv);
@@ -111,6 +160,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_begin_drops_what_was_asked_before),
         cmocka_unit_test(test_views_outlive_their_loader),
         cmocka_unit_test(test_a1_limits_are_named),
+        cmocka_unit_test(test_d1_parts_are_one_step_of_the_engine),
+        cmocka_unit_test(test_a_part_out_of_turn_ends_the_connection),
     };
     return stk_run_tests(tests);
 }

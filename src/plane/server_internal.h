@@ -32,6 +32,7 @@
 #include "plane/quarantine.h"
 #include "plane/ragged.h"
 #include "plane/slab.h"
+#include "plane/turn.h"
 #include "sched/dispatch.h"
 #include "source/source.h"
 
@@ -93,17 +94,18 @@ struct stk_lane {
     uint32_t cost_class;             /* of its samples */
     uint32_t generation;
     uint64_t next_sequence;
-    uint64_t largest;    /* of a process source: bytes of its largest batch so far, 0: unknown */
-    bool sizing;         /* its first batch is being made, alone (rule B6) */
-    bool crew_closed;    /* no worker of its own is left */
-    bool broken, doomed; /* its workers gave up; to be closed by the sweep */
+    struct stk_turn turn; /* of the next request */
+    uint64_t largest;     /* of a process source: bytes of its largest batch so far, 0: unknown */
+    bool sizing;          /* its first batch is being made, alone (rule B6) */
+    bool crew_closed;     /* no worker of its own is left */
+    bool broken, doomed;  /* its workers gave up; to be closed by the sweep */
     stoker_status broken_status;
     char broken_text[1024];
     uint64_t queued_bytes;
     uint32_t live;         /* requests in the table */
     uint32_t held;         /* of these, finished ones that wait for the rank to take earlier ones (stk_flow_run) */
-    uint32_t untaken;      /* batches that were sent and not taken by next() yet */
-    uint64_t highest_sent; /* sequence; of those */
+    uint32_t untaken;      /* batches of which the last part was sent and not taken by next() yet */
+    uint64_t highest_sent; /* turn; of those */
     /* Requests of this generation by sequence. */
     uint32_t *ring;
     uint32_t ring_cap, ring_count; /* cap is 0 or a power of two */
@@ -118,6 +120,8 @@ struct stk_request {
     uint32_t index, lane, generation;
     uint32_t batch; /* handle of dispatch; STK_NONE: not placed yet, or free */
     uint64_t sequence;
+    uint64_t turn; /* of its batch: the engine knows it as part (sequence - turn) of that, which names it alone */
+    bool is_last;  /* it is the batch, or its last part */
     uint64_t since_ns;
     uint8_t *bytes; /* ids, then draws if there are some; or payload. The buffer is kept for the next request of this
                        entry */
@@ -235,6 +239,8 @@ struct stk_request *stk_request_create(struct stk_lane *lane, const struct stk_m
                                        stoker_error *err);
 struct stk_request *stk_request_of_batch(struct stk_server *server, uint32_t batch);
 struct stk_request *stk_request_of_sequence(struct stk_server *server, uint32_t lane, uint64_t sequence);
+/* An event about it, for the engine. */
+struct stk_event stk_request_event(const struct stk_request *request, enum stk_event_type type);
 /* The batch has ended in dispatch, or was never placed: frees its slab (unless it was delivered) and the entry. */
 void stk_request_free(struct stk_server *server, struct stk_request *request);
 void stk_request_fail(struct stk_request *request, stoker_status status, struct stk_span text, struct stk_span detail);

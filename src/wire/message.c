@@ -104,8 +104,9 @@ static void request_fields(struct stk_codec *codec, struct stk_message_request *
     stk_codec_require(codec, (m->ids.size == 0) != (m->payload.size == 0), "payload", m->payload.size,
                       "either ids or a payload (its size in bytes)");
     stk_codec_bytes(codec, "draws", &m->draws, 0, 8 * (size_t)STK_BATCH_SAMPLES_MAX);
-    stk_codec_require(codec, m->draws.size == 0 || m->draws.size == m->ids.size, "draws", m->draws.size,
-                      "nothing, or as many bytes as ids");
+    size_t whole = m->ids.size ? m->ids.size : STK_PART_BYTES;
+    stk_codec_require(codec, m->draws.size == 0 || m->draws.size == whole, "draws", m->draws.size,
+                      "nothing, or as many bytes as ids, or 16 with a payload");
     stk_codec_u32(codec, "samples", &m->samples);
     stk_codec_require(codec, m->samples <= STK_BATCH_SAMPLES_MAX && (m->samples == 0 || m->ids.size == 0), "samples",
                       m->samples, "0 with ids, else at most 65536");

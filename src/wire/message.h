@@ -26,6 +26,7 @@
 #define STK_WIRE_MAGIC 0x314b5453u /* "STK1" */
 #define STK_WIRE_VERSION 5u
 #define STK_FRAME_HEADER_BYTES 32u
+#define STK_PART_BYTES 16u     /* in the place of draws: which part of a batch a payload is, and of how many, as u64 */
 #define STK_COST_ROW_BYTES 80u /* the ten numbers of a stoker_cost_row, as u64 */
 
 enum stk_message_type {
@@ -123,7 +124,8 @@ struct stk_message_request {
     uint64_t sequence;
     struct stk_span ids;     /* id_count little-endian u64; native sources */
     struct stk_span payload; /* process sources */
-    struct stk_span draws;   /* as many u64 as ids: where the randomness of each comes from; empty: 0 for all */
+    struct stk_span draws;   /* as many u64 as ids: where the randomness of each comes from; empty: 0 for all. With a
+                                payload: its part, and of how many; empty: it is the whole batch */
     uint32_t samples;        /* of a payload, 0: unknown; with ids 0 */
     uint64_t estimate_ns;    /* what the dataset says that making them costs; 0: nothing */
 };
@@ -132,9 +134,9 @@ struct stk_message_release {
     struct stk_span slabs; /* little-endian u64 slab ids */
 };
 
-struct stk_message_step { /* one call of next() that returned a batch */
+struct stk_message_step { /* a batch was taken: one call of next(), or as many as it has parts */
     uint32_t loader_id, generation;
-    uint64_t sequence;
+    uint64_t sequence;  /* 0, 1, 2...: parts of one batch count as one */
     uint64_t wait_ns;   /* time inside next() */
     uint64_t window_ns; /* time from the return of the call before to this call; 0 for the first */
 };

@@ -425,6 +425,15 @@ void plane_request(struct plane_rank *rank, uint32_t loader_id, uint32_t generat
     PLANE_SEND(rank, STK_MESSAGE_REQUEST, request, &request);
 }
 
+void plane_request_part(struct plane_rank *rank, uint64_t sequence, uint32_t part, uint32_t parts, const char *payload)
+{
+    uint8_t numbers[STK_PART_BYTES];
+    stk_store_u64(numbers, part);
+    stk_store_u64(numbers + 8, parts);
+    struct stk_message_request request = {1, 1, sequence, {0}, span_of(payload), {numbers, sizeof numbers}, 0, 0};
+    PLANE_SEND(rank, STK_MESSAGE_REQUEST, request, &request);
+}
+
 void plane_take(struct plane_rank *rank, uint64_t sequence, struct plane_batch *out)
 {
     struct stk_message_ready ready;

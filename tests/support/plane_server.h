@@ -92,6 +92,7 @@ void plane_request_ids(struct plane_rank *rank, uint32_t loader_id, uint32_t gen
                        const uint64_t *ids, size_t count);
 void plane_request(struct plane_rank *rank, uint32_t loader_id, uint32_t generation, uint64_t sequence,
                    const char *payload);
+void plane_request_part(struct plane_rank *rank, uint64_t sequence, uint32_t part, uint32_t parts, const char *payload);
 /* Expects READY of this batch, maps it and gives its bytes. */
 struct plane_batch {
     struct stk_message_ready ready;
