@@ -118,7 +118,8 @@ enum stk_action_type {
     STK_ACTION_PLACE = 0,    /* lane, sequence, part -> server, deadline_ns, reason, scores. A second PLACE of a live
                                 task: with reason COPY or PROBE both go on; else the earlier server failed or left */
     STK_ACTION_DEADLINE = 1, /* lane, sequence, part on server: deadline_ns changed */
-    STK_ACTION_CANCEL = 2,   /* lane, sequence, part on server: not wanted there any more */
+    STK_ACTION_CANCEL = 2,   /* lane, sequence, part on server: not wanted there any more. The lane's own server is told
+                                of copies that lost; it knows of what its rank does not want */
     STK_ACTION_GIVE_UP = 3   /* lane, sequence, part: STK_ENGINE_TRIES servers failed; the task is forgotten */
 };
 

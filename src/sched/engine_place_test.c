@@ -249,6 +249,29 @@ static void test_a_straggler_gets_a_copy_and_the_loser_is_cancelled(void **state
     assert_int_equal(fixture_server(&f, 2).tasks, 0);
 }
 
+/* The straggler is at home: it would be made to its end, with its memory, for nobody. */
+static void test_c3_a_copy_that_wins_cancels_the_one_at_home(void **state)
+{
+    (void)state;
+    fixture_make(&f, NULL);
+    fixture_join(&f, 0, 1);
+    fixture_join(&f, 2, 1);
+    fixture_prove(&f, 2, 3);
+    fixture_lane(&f, 0);
+    fixture_request(&f, 0, 0, 100);
+    fixture_tick(&f, 300);
+    assert_int_equal(fixture_only(&f, STK_ACTION_PLACE)->server, 2);
+    fixture_result(&f, 0, 0, 2, 100);
+    assert_int_equal(fixture_only(&f, STK_ACTION_CANCEL)->server, 0);
+    assert_int_equal(fixture_stats(&f).copies_won, 1);
+    assert_int_equal(fixture_stats(&f).canceled, 1);
+    assert_int_equal(fixture_server(&f, 0).tasks, 0);
+    assert_int_equal(fixture_server(&f, 0).backlog_ns, 0);
+    /* Its answer comes all the same: late news. */
+    fixture_result(&f, 0, 0, 0, 100);
+    assert_int_equal(f.count, 0);
+}
+
 static void test_no_copy_where_it_does_not_help_or_nobody_waits(void **state)
 {
     (void)state;
@@ -347,6 +370,7 @@ int main(void)
         PLACE_TEST(test_hold_keeps_tasks_back_until_there_is_room),
         PLACE_TEST(test_d1_held_groups_take_turns_by_weight),
         PLACE_TEST(test_a_straggler_gets_a_copy_and_the_loser_is_cancelled),
+        PLACE_TEST(test_c3_a_copy_that_wins_cancels_the_one_at_home),
         PLACE_TEST(test_no_copy_where_it_does_not_help_or_nobody_waits),
         PLACE_TEST(test_cross_host_bytes_stay_within_the_budget),
         PLACE_TEST(test_data_on_another_host_must_be_fetched),

@@ -139,7 +139,8 @@ void stk_engine_task_drop(struct stk_engine *e, uint32_t slot, uint32_t except)
         uint32_t server = t->seats[k].server;
         if (server == NONE) continue;
         seated = true;
-        if (server != l->server && server != except) {
+        /* The lane's own server knows what is not wanted any more, but not that another one was faster. */
+        if (server != except && (server != l->server || except != NONE)) {
             (void)stk_engine_act(e, STK_ACTION_CANCEL, t, server);
             e->stats.canceled++;
         }
