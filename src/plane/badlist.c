@@ -51,11 +51,18 @@ static stoker_status add_entry(void *user, const stoker_quarantine_entry *entry,
 stoker_status stk_badlist_create(const char *path, int *out_fd, stoker_error *err)
 {
     stoker_quarantine *list;
-    STK_TRY(stoker_quarantine_open(path, STOKER_QUARANTINE_WRITE, &list, err));
+    stoker_error seen = {0};
+    stoker_status status = stoker_quarantine_open(path, STOKER_QUARANTINE_WRITE, &list, &seen);
+    /* One that may only be read acts all the same; the DataServer says that nothing can be added. */
+    if (status == STOKER_ERR_IO) status = stoker_quarantine_open(path, STOKER_QUARANTINE_READ, &list, NULL);
+    if (status != STOKER_OK) {
+        if (err) *err = seen;
+        return seen.status;
+    }
     struct blob blob = {.size = ENTRIES_AT, .cap = ENTRIES_AT};
     blob.bytes = malloc(blob.cap);
-    stoker_status status = blob.bytes ? stoker_quarantine_walk(list, add_entry, &blob, err)
-                                      : stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a quarantine list");
+    status = blob.bytes ? stoker_quarantine_walk(list, add_entry, &blob, err)
+                        : stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a quarantine list");
     if (status == STOKER_OK) {
         stk_store_u64(blob.bytes, (uint64_t)VERSION << 32 | MAGIC);
         stk_store_u64(blob.bytes + 8, blob.size);

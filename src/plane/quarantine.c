@@ -17,7 +17,7 @@
 #define LOCK_RANK 60u
 enum { WAITING_MAX = 4096, TOGETHER_MAX = 64 };
 
-struct note { /* one failure on its way to the disk */
+struct note { /* one failure on its way to the disk; without a path: can the list be written? */
     struct note *next;
     stoker_quarantine_entry entry;
     const char *list;
@@ -36,7 +36,7 @@ struct stk_quarantine {
     uint32_t waiting;
     uint64_t refused; /* for which there was no room */
     bool stopping, failed;
-    stoker_error failure;
+    stoker_error failure; /* the last that was told, or (failed) is to be told */
 };
 
 stoker_status stk_quarantine_create(struct stk_quarantine **out_quarantine, stoker_error *err)
@@ -74,11 +74,14 @@ void stk_quarantine_destroy(struct stk_quarantine *quarantine)
 
 /* ---- the thread */
 
+/* Once, not for each file that cannot be noted. */
 static void tell_failure(struct stk_quarantine *quarantine, const stoker_error *err)
 {
     stk_mutex_lock(quarantine->lock);
-    quarantine->failed = true;
-    quarantine->failure = *err;
+    if (strcmp(quarantine->failure.message, err->message) != 0) {
+        quarantine->failed = true;
+        quarantine->failure = *err;
+    }
     stk_mutex_unlock(quarantine->lock);
 }
 
@@ -97,15 +100,32 @@ static struct note *take_locked(struct stk_quarantine *quarantine)
     return first;
 }
 
+/* There, and not to be written: SQLite adds to a list only where it can make files beside it. */
+static bool may_only_be_read(const char *path)
+{
+    char folder[STK_TEXT_BYTES_MAX + 1] = ".";
+    const char *end = strrchr(path, '/');
+    size_t size = end ? (size_t)(end - path) + 1 : 0;
+    if (size >= sizeof folder) return false;
+    if (size > 0) {
+        memcpy(folder, path, size);
+        folder[size] = 0;
+    }
+    return access(path, R_OK) == 0 && (access(path, W_OK) != 0 || access(folder, W_OK) != 0);
+}
+
 static void write_notes(struct stk_quarantine *quarantine, struct note *notes)
 {
     stoker_quarantine_entry entries[TOGETHER_MAX];
     size_t count = 0;
-    for (struct note *note = notes; note; note = note->next) entries[count++] = note->entry;
+    for (struct note *note = notes; note; note = note->next)
+        if (note->entry.path) entries[count++] = note->entry;
     stoker_quarantine *list = NULL;
     stoker_error err = {0};
-    stoker_status status = stoker_quarantine_open(notes->list, STOKER_QUARANTINE_WRITE, &list, &err);
-    if (status == STOKER_OK) status = stoker_quarantine_add(list, entries, count, &err);
+    stoker_status status = STOKER_OK;
+    if (count > 0 || may_only_be_read(notes->list))
+        status = stoker_quarantine_open(notes->list, STOKER_QUARANTINE_WRITE, &list, &err);
+    if (status == STOKER_OK && list) status = stoker_quarantine_add(list, entries, count, &err);
     stoker_quarantine_close(list);
     if (status != STOKER_OK) tell_failure(quarantine, &err);
     while (notes) {
@@ -130,6 +150,30 @@ static void run(void *argument)
 }
 
 /* ---- the loop */
+
+static void push_locked(struct stk_quarantine *quarantine, struct note *note)
+{
+    if (quarantine->last)
+        quarantine->last->next = note;
+    else
+        quarantine->first = note;
+    quarantine->last = note;
+    quarantine->waiting++;
+    stk_condition_signal(quarantine->changed);
+}
+
+/* What cannot be written is told at the start, not at the first bad file. */
+static void try_list(struct stk_quarantine *quarantine, const struct stk_named_list *list)
+{
+    size_t size = strlen(list->path) + 1;
+    struct note *note = calloc(1, sizeof *note + size);
+    if (!note) return; /* it is told at the first bad file then */
+    memcpy(note->text, list->path, size);
+    note->list = note->text;
+    stk_mutex_lock(quarantine->lock);
+    push_locked(quarantine, note);
+    stk_mutex_unlock(quarantine->lock);
+}
 
 static stoker_status make_list(struct stk_quarantine *quarantine, struct stk_span path, int blob_fd,
                                struct stk_named_list **out_list, stoker_error *err)
@@ -158,6 +202,7 @@ static stoker_status make_list(struct stk_quarantine *quarantine, struct stk_spa
     list->next = quarantine->lists;
     quarantine->lists = list;
     *out_list = list;
+    try_list(quarantine, list);
     return STOKER_OK;
 }
 
@@ -212,13 +257,7 @@ void stk_quarantine_note(struct stk_quarantine *quarantine, const struct stk_nam
         quarantine->refused++;
         free(note);
     } else {
-        if (quarantine->last)
-            quarantine->last->next = note;
-        else
-            quarantine->first = note;
-        quarantine->last = note;
-        quarantine->waiting++;
-        stk_condition_signal(quarantine->changed);
+        push_locked(quarantine, note);
     }
     stk_mutex_unlock(quarantine->lock);
 }

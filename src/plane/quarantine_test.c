@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/unit.h"
@@ -122,6 +123,46 @@ static void test_a_list_that_cannot_be_written_is_told_once(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+/* In a process that may not write the folder. True if it acted, and was told once that nothing can be added. */
+static bool acts_and_tells_once(void)
+{
+    struct stk_quarantine *quarantine = NULL;
+    stoker_error err = {0};
+    if (getuid() == 0 && setuid(65534) != 0) return false;
+    if (stk_quarantine_create(&quarantine, NULL) != STOKER_OK) return false;
+    struct stk_named_list *list = open_list(quarantine);
+    bool good = stk_badlist_holds(&list->bad, "/before", 1, 0);
+    while (!stk_quarantine_take_failure(quarantine, &err)) (void)poll(NULL, 0, 1); /* as above; no file failed yet */
+    good &= strstr(err.message, "nothing can be added") && strstr(err.message, path);
+    for (int i = 0; i < 3; i++) {
+        note(quarantine, list, "/a");
+        good &=
+            !stk_quarantine_take_failure(quarantine, &err); /* of the notes before, whether they were tried or not */
+    }
+    stk_quarantine_list_close(quarantine, list);
+    stk_quarantine_destroy(quarantine);
+    return good;
+}
+
+static void test_a_list_that_may_only_be_read_acts_and_is_told_once(void **state)
+{
+    (void)state;
+    struct stk_quarantine *quarantine = NULL;
+    int status = -1;
+    assert_int_equal(stk_quarantine_create(&quarantine, NULL), STOKER_OK);
+    note(quarantine, open_list(quarantine), "/before");
+    stk_quarantine_destroy(quarantine);
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_int_equal(chmod(folder, 0555), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(acts_and_tells_once() ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_entries(), 1);
+}
+
 static void test_a_blob_that_is_none_is_refused(void **state)
 {
     (void)state;
@@ -142,6 +183,7 @@ int main(void)
         FOLDER_TEST(test_what_was_handed_over_is_written_before_the_end),
         FOLDER_TEST(test_c1_entries_that_come_later_do_not_act),
         FOLDER_TEST(test_a_list_that_cannot_be_written_is_told_once),
+        FOLDER_TEST(test_a_list_that_may_only_be_read_acts_and_is_told_once),
         FOLDER_TEST(test_a_blob_that_is_none_is_refused),
     };
     return stk_run_tests(tests);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <sqlite3.h>
 
@@ -28,6 +30,19 @@ struct stoker_quarantine {
     char *path;
 };
 
+/* Write-ahead logging needs a file beside the list also for reading. */
+static bool folder_is_closed(const struct stoker_quarantine *list)
+{
+    const char *end = strrchr(list->path, '/');
+    size_t size = end ? (size_t)(end - list->path) + 1 : 0;
+    char folder[STK_TEXT_BYTES_MAX + 2] = ".";
+    if (size > 0) {
+        memcpy(folder, list->path, size);
+        folder[size] = 0;
+    }
+    return access(list->path, R_OK) == 0 && access(folder, W_OK) != 0;
+}
+
 static stoker_status fail_sql(const struct stoker_quarantine *list, const char *what, stoker_error *err)
 {
     int code = list->database ? sqlite3_errcode(list->database) : SQLITE_NOMEM;
@@ -42,7 +57,16 @@ static stoker_status fail_sql(const struct stoker_quarantine *list, const char *
         return stk_fail(err, STOKER_ERR_CORRUPT, "'%s' is no quarantine list: it is no SQLite file", list->path);
     case SQLITE_CORRUPT:
         return stk_fail(err, STOKER_ERR_CORRUPT, "quarantine list '%s' is damaged: %s", list->path, text);
+    case SQLITE_READONLY:
+        return stk_fail(err, STOKER_ERR_IO,
+                        "nothing can be added to or removed from the quarantine list '%s': it may only be read",
+                        list->path);
     case SQLITE_CANTOPEN:
+        if (folder_is_closed(list))
+            return stk_fail(err, STOKER_ERR_IO,
+                            "nothing can be added to or removed from the quarantine list '%s': its folder may only be "
+                            "read",
+                            list->path);
         return stk_fail_os(err, os_error == ENOENT || os_error == ENOTDIR ? STOKER_ERR_NOT_FOUND : STOKER_ERR_IO,
                            os_error, "cannot open the quarantine list '%s'", list->path);
     case SQLITE_FULL: return stk_fail(err, STOKER_ERR_NO_SPACE, "quarantine list '%s': %s: no space", list->path, what);
@@ -142,6 +166,70 @@ static stoker_status prepare_in_time(struct stoker_quarantine *list, stoker_quar
     }
 }
 
+static stoker_status open_for(struct stoker_quarantine *list, stoker_quarantine_mode mode, stoker_error *err)
+{
+    int flags = mode == STOKER_QUARANTINE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
+    int code = sqlite3_open_v2(list->path, &list->database, flags, NULL);
+    /* A list that may only be read: reading it needs no right to write where nobody writes it. */
+    if (code != SQLITE_OK && mode == STOKER_QUARANTINE_READ) {
+        (void)sqlite3_close(list->database);
+        list->database = NULL;
+        code = sqlite3_open_v2(list->path, &list->database, SQLITE_OPEN_READONLY, NULL);
+    }
+    return code == SQLITE_OK ? prepare_in_time(list, mode, err) : fail_sql(list, "cannot be opened", err);
+}
+
+/* "file:PATH?immutable=1" */
+static char *immutable_uri(const char *path)
+{
+    static const char digits[] = "0123456789ABCDEF", end[] = "?immutable=1";
+    char *uri = malloc(sizeof "file:" + 3 * strlen(path) + sizeof end), *at = uri;
+    if (!uri) return NULL;
+    memcpy(at, "file:", 5);
+    at += 5;
+    for (; *path; path++) {
+        unsigned char byte = (unsigned char)*path;
+        if (byte != '%' && byte != '?' && byte != '#') {
+            *at++ = *path;
+            continue;
+        }
+        *at++ = '%';
+        *at++ = digits[byte >> 4];
+        *at++ = digits[byte & 15];
+    }
+    memcpy(at, end, sizeof end);
+    return uri;
+}
+
+/* A list whose folder may only be read: nobody of this machine can write it, so it is read without a lock and without the
+ * files beside it. Not if its last writer left a log: what is in that would be missed. */
+static stoker_status open_immutable(struct stoker_quarantine *list, stoker_error *err)
+{
+    struct stat log;
+    char *beside = malloc(strlen(list->path) + sizeof "-wal"), *uri = immutable_uri(list->path);
+    stoker_status status = STOKER_OK;
+    if (!beside || !uri) {
+        status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a quarantine list");
+    } else {
+        memcpy(beside, list->path, strlen(list->path));
+        memcpy(beside + strlen(list->path), "-wal", sizeof "-wal");
+        if (stat(beside, &log) == 0 && log.st_size > 0)
+            status = stk_fail(err, STOKER_ERR_IO,
+                              "quarantine list '%s': its folder may only be read, and '%s' is not merged into it",
+                              list->path, beside);
+    }
+    if (status == STOKER_OK) {
+        (void)sqlite3_close(list->database); /* nothing was prepared */
+        list->database = NULL;
+        int code = sqlite3_open_v2(uri, &list->database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+        status = code == SQLITE_OK ? prepare_in_time(list, STOKER_QUARANTINE_READ, err)
+                                   : fail_sql(list, "cannot be opened", err);
+    }
+    free(beside);
+    free(uri);
+    return status;
+}
+
 STOKER_API stoker_status stoker_quarantine_open(const char *path, stoker_quarantine_mode mode,
                                                 stoker_quarantine **out_list, stoker_error *err)
 {
@@ -155,16 +243,13 @@ STOKER_API stoker_status stoker_quarantine_open(const char *path, stoker_quarant
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a quarantine list");
     }
     memcpy(list->path, path, strlen(path) + 1);
-    int flags = mode == STOKER_QUARANTINE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
-    int code = sqlite3_open_v2(path, &list->database, flags, NULL);
-    /* A list that may only be read: reading it needs no right to write where nobody writes it. */
-    if (code != SQLITE_OK && mode == STOKER_QUARANTINE_READ) {
-        (void)sqlite3_close(list->database);
-        list->database = NULL;
-        code = sqlite3_open_v2(path, &list->database, SQLITE_OPEN_READONLY, NULL);
-    }
-    stoker_status status =
-        code == SQLITE_OK ? prepare_in_time(list, mode, err) : fail_sql(list, "cannot be opened", err);
+    stoker_error seen = {0};
+    stoker_status status = open_for(list, mode, &seen);
+    int code = status != STOKER_OK && list->database ? sqlite3_errcode(list->database) & 0xff : SQLITE_OK;
+    if (mode == STOKER_QUARANTINE_READ && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) &&
+        folder_is_closed(list))
+        status = open_immutable(list, &seen);
+    if (status != STOKER_OK && err) *err = seen;
     if (status != STOKER_OK) {
         stoker_quarantine_close(list);
         return status;

@@ -234,6 +234,56 @@ static void test_a_list_of_a_later_version_is_refused(void **state)
     expect_refused(STOKER_QUARANTINE_READ, STOKER_ERR_UNSUPPORTED, "version 2, expected 1");
 }
 
+/* In another process, of a user who may not write the list: 0 if all is as it should be. */
+static int read_only_child(bool with_log)
+{
+    stoker_quarantine *list = NULL;
+    stoker_error err = {0};
+    if (getuid() == 0 && setuid(65534) != 0) return 2;
+    if (stoker_quarantine_open(path, STOKER_QUARANTINE_WRITE, &list, &err) != STOKER_ERR_IO) return 3;
+    if (!strstr(err.message, "nothing can be added to or removed from the quarantine list")) return 4;
+    stoker_status status = stoker_quarantine_open(path, STOKER_QUARANTINE_READ, &list, &err);
+    if (with_log) return status == STOKER_ERR_IO && strstr(err.message, "is not merged into it") ? 0 : 5;
+    if (status != STOKER_OK) return 6;
+    struct seen seen = walk(list);
+    stoker_quarantine_close(list);
+    return seen.entries == 1 && strcmp(seen.text, "/a 1 2 CORRUPT 'x' 1\n") == 0 ? 0 : 7;
+}
+
+static void expect_read_only(mode_t file_mode, bool with_log)
+{
+    int status = -1;
+    assert_int_equal(chmod(path, file_mode), 0);
+    assert_int_equal(chmod(folder, 0555), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(read_only_child(with_log));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(WIFEXITED(status));
+}
+
+static void test_a_list_in_a_folder_that_may_only_be_read_is_read(void **state)
+{
+    (void)state;
+    size_t used = strlen(folder);
+    (void)snprintf(path + used, sizeof path - used, "/100%%?a=b#q"); /* no part of a URI means anything in a name */
+    stoker_quarantine *list = open_list(STOKER_QUARANTINE_WRITE);
+    add(list, "/a", 1, 2, "x");
+    stoker_quarantine_close(list);
+    expect_read_only(0444, false);
+    expect_read_only(0666, false);
+    /* What a writer that died left beside it would be missed. */
+    char beside[160];
+    (void)snprintf(beside, sizeof beside, "%s-wal", path);
+    FILE *file = fopen(beside, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite("log", 1, 3, file), 3);
+    assert_int_equal(fclose(file), 0);
+    expect_read_only(0444, true);
+}
+
 static void test_arguments_are_checked(void **state)
 {
     (void)state;
@@ -258,6 +308,7 @@ int main(void)
         LIST_TEST(test_many_processes_make_and_fill_one_list),
         LIST_TEST(test_what_is_no_list_is_refused_and_left_alone),
         LIST_TEST(test_a_list_of_a_later_version_is_refused),
+        LIST_TEST(test_a_list_in_a_folder_that_may_only_be_read_is_read),
         LIST_TEST(test_arguments_are_checked),
     };
     return stk_run_tests(tests);
