@@ -376,7 +376,7 @@ STOKER_API stoker_status stoker_dataset_builder_end_document(stoker_dataset_buil
  * Owns:    prefix is borrowed.
  * Threads: one at a time.
  * Errors:  MISMATCH (another type), and those of opening and of stoker_dataset_verify(); IO, NO_SPACE, NO_MEMORY.
- *          After an error the builder is as before the call.
+ *          CANCELED. After an error the builder is as before the call.
  */
 STOKER_API stoker_status stoker_dataset_builder_add_index(stoker_dataset_builder *builder, const char *prefix,
                                                           stoker_error *err);
@@ -385,10 +385,21 @@ STOKER_API stoker_status stoker_dataset_builder_add_index(stoker_dataset_builder
  *
  * Owns:    idx_path is borrowed.
  * Threads: one at a time. Afterwards only stoker_dataset_builder_destroy() is allowed.
- * Errors:  WRONG_STATE (sequences after the last document end, naming how many; nothing is published), IO, NO_SPACE.
+ * Errors:  WRONG_STATE (sequences after the last document end, naming how many; nothing is published), IO, NO_SPACE,
+ *          CANCELED (nothing is published; the call may be made again).
  */
 STOKER_API stoker_status stoker_dataset_builder_finalize(stoker_dataset_builder *builder, const char *idx_path,
                                                          stoker_error *err);
+
+/** Make a call of stoker_dataset_builder_add_index() or _finalize() that runs in another thread end soon with CANCELED.
+ * It may be on its way to an end without it: say it again until the call has returned. Between calls it does nothing.
+ * NULL is allowed.
+ *
+ * Owns:    nothing.
+ * Threads: any, at any time before stoker_dataset_builder_destroy().
+ * Errors:  none.
+ */
+STOKER_API void stoker_dataset_builder_cancel(stoker_dataset_builder *builder);
 
 /** Free the builder; what was not finalized is removed. NULL is allowed.
  *

@@ -4,6 +4,7 @@
  * drop-in and benchmarks need.
  */
 #include "_core_gpt.h"
+#include "_core_run.h"
 
 #include <string.h>
 
@@ -128,10 +129,10 @@ static PyObject *blend_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         int go_on = 0;
         core_index_wait_begin(&options.cache, &rest_ns);
         do {
-            Py_BEGIN_ALLOW_THREADS
-            status = stoker_blend_index_open(&options, &self->blend, &err);
-            Py_END_ALLOW_THREADS
-            go_on = status == STOKER_ERR_TIMEOUT ? core_index_wait_on(&options.cache, &rest_ns) : 0;
+            go_on = core_blend_open(&options, &self->blend, &status, &err);
+            if (go_on == 0 && status == STOKER_ERR_TIMEOUT) {
+                go_on = core_index_wait_on(&options.cache, &rest_ns);
+            }
         } while (go_on > 0);
         if (go_on < 0) {
             Py_CLEAR(self);

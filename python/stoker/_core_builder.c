@@ -4,6 +4,7 @@
  * The work is done without the interpreter lock; a second thread that comes meanwhile gets an error.
  */
 #include "_core_builder.h"
+#include "_core_run.h"
 
 #include <stoker/dataset.h>
 
@@ -308,7 +309,25 @@ static PyObject *builder_end_document(PyObject *self, PyObject *unused)
     return builder == NULL ? NULL : leave(self, stoker_dataset_builder_end_document(builder, &err), &err);
 }
 
-/* The two calls that take a path. */
+struct path_call {
+    struct core_call call;
+    stoker_dataset_builder *builder;
+    const char *path;
+    stoker_status (*function)(stoker_dataset_builder *, const char *, stoker_error *);
+};
+
+static stoker_status call_with_path(struct core_call *call, stoker_error *err)
+{
+    struct path_call *self = (struct path_call *)call;
+    return self->function(self->builder, self->path, err);
+}
+
+static void cancel_call(struct core_call *call)
+{
+    stoker_dataset_builder_cancel(((struct path_call *)call)->builder);
+}
+
+/* The two calls that take a path. They copy, or wait for the disk. */
 static PyObject *with_path(PyObject *self, PyObject *args,
                            stoker_status (*call)(stoker_dataset_builder *, const char *, stoker_error *))
 {
@@ -321,10 +340,12 @@ static PyObject *with_path(PyObject *self, PyObject *args,
     if (builder != NULL) {
         stoker_error err = {0};
         stoker_status status;
-        Py_BEGIN_ALLOW_THREADS
-        status = call(builder, text, &err);
-        Py_END_ALLOW_THREADS
-        result = leave(self, status, &err);
+        struct path_call job = {{.call = call_with_path, .cancel = cancel_call}, builder, text, call};
+        if (core_run(&job.call, &status, &err) < 0) {
+            ((struct builder_object *)self)->busy = 0;
+        } else {
+            result = leave(self, status, &err);
+        }
     }
     Py_DECREF(path);
     return result;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "_core_block.h"
+#include "_core_run.h"
 #include "_core_tokens.h"
 
 enum { MEMBERS = 7 };
@@ -108,15 +109,6 @@ static int parse(PyObject *args, PyObject *kwargs, struct gpt_arguments *a, stok
     return optional_count(a->samples, &options->samples) < 0 ? -1 : optional_count(a->end, &options->end_sequence);
 }
 
-static stoker_status open_it(struct gpt_object *self, const struct gpt_arguments *a, stoker_dataset *dataset,
-                             const stoker_gpt_options *options, stoker_error *err)
-{
-    if (dataset != NULL) {
-        return stoker_gpt_dataset_open(dataset, options, &self->gpt, err);
-    }
-    return stoker_gpt_dataset_open_mock(a->vocabulary, a->eod, options, &self->gpt, err);
-}
-
 static PyObject *gpt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct gpt_arguments a = {.file = Py_None,
@@ -155,10 +147,10 @@ static PyObject *gpt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     int go_on = 0;
     core_index_wait_begin(&options.cache, &rest_ns);
     do {
-        Py_BEGIN_ALLOW_THREADS
-        status = open_it(self, &a, dataset, &options, &err);
-        Py_END_ALLOW_THREADS
-        go_on = status == STOKER_ERR_TIMEOUT ? core_index_wait_on(&options.cache, &rest_ns) : 0;
+        go_on = core_gpt_open(dataset, a.vocabulary, a.eod, &options, &self->gpt, &status, &err);
+        if (go_on == 0 && status == STOKER_ERR_TIMEOUT) {
+            go_on = core_index_wait_on(&options.cache, &rest_ns);
+        }
     } while (go_on > 0);
     stoker_dataset_close(dataset);
     if (go_on < 0) {

@@ -4,6 +4,7 @@
  * arrays of integers from Python, and texts of samples.
  */
 #include "_core_gpt.h"
+#include "_core_run.h"
 
 #include <string.h>
 
@@ -33,7 +34,7 @@ void core_index_wait_begin(stoker_index_cache *cache, uint64_t *out_rest_ns)
 
 int core_index_wait_on(stoker_index_cache *cache, uint64_t *rest_ns)
 {
-    if (PyErr_CheckSignals() < 0) {
+    if (core_run_check() < 0) {
         return -1;
     }
     if (*rest_ns != UINT64_MAX) {
@@ -213,5 +214,5 @@ PyObject *core_gpt_text(stoker_gpt_dataset *gpt, uint64_t length, uint64_t index
 int core_index_init(PyObject *module)
 {
     array_type = core_add_type(module, "IndexView", &array_spec);
-    return array_type == NULL ? -1 : 0;
+    return array_type == NULL ? -1 : core_run_init(module);
 }

@@ -108,7 +108,8 @@ static stoker_status reserve(int from, int to, uint64_t to_offset, uint64_t size
     return stk_fail_os(err, STOKER_ERR_NO_SPACE, errno, "cannot reserve %llu bytes", (unsigned long long)size);
 }
 
-stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, bool push, stoker_error *err)
+stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, bool push, const atomic_bool *stop,
+                             stoker_error *err)
 {
     static step_fn *const ways[] = {step_range, step_mapped, step_buffer};
     enum { LAST = sizeof ways / sizeof ways[0] - 1 };
@@ -120,6 +121,11 @@ stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size
     if (way > 0) status = reserve(from, to, to_offset, size, err);
     for (uint64_t done = 0; done < size && status == STOKER_OK;) {
         size_t part = size - done < STEP_BYTES ? (size_t)(size - done) : STEP_BYTES;
+        if (stop && atomic_load_explicit(stop, memory_order_relaxed)) { /* nothing else is handed over with it */
+            status = stk_fail(err, STOKER_ERR_CANCELED, "stopped at byte %llu of %llu", (unsigned long long)done,
+                              (unsigned long long)size);
+            break;
+        }
         if (way == LAST && !buffer) buffer = malloc(BUFFER_BYTES);
         if (way == LAST && !buffer) {
             status = stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to copy %llu bytes", (unsigned long long)size);

@@ -5,6 +5,7 @@
 #ifndef STK_SYS_COPY_H
 #define STK_SYS_COPY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,7 +13,8 @@
 
 /* Copies the first `size` bytes of `from` to `to` at `to_offset`. The position of `to` may move. With `push`
  * they begin to go to the disk at once, so that a later sync waits less. CORRUPT: `from` ends
- * before; IO, NO_SPACE, NO_MEMORY. The caller adds the names. */
-stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, bool push, stoker_error *err);
+ * before; CANCELED: *stop became true (NULL: nobody says so); IO, NO_SPACE, NO_MEMORY. The caller adds the names. */
+stoker_status stk_copy_bytes(int from, int to, uint64_t to_offset, uint64_t size, bool push, const atomic_bool *stop,
+                             stoker_error *err);
 
 #endif

@@ -81,15 +81,15 @@ static void expect_copy(void)
     for (int i = 0; i < SIZE; i++) bytes[i] = (uint8_t)(i * 31 + i / 977);
     assert_int_equal(write(from, bytes, SIZE), SIZE);
     assert_int_equal(write(to, "1234567....", 11), 11);
-    assert_int_equal(stk_copy_bytes(from, to, 7, SIZE, true, &err), STOKER_OK);
+    assert_int_equal(stk_copy_bytes(from, to, 7, SIZE, true, NULL, &err), STOKER_OK);
     assert_int_equal(err.status, STOKER_OK);
     assert_int_equal(pread(to, copied, sizeof copied, 0), sizeof copied);
     assert_memory_equal(copied, "1234567", 7);
     assert_memory_equal(copied + 7, bytes, SIZE);
-    assert_int_equal(stk_copy_bytes(from, to, 3, 0, true, &err), STOKER_OK);
-    assert_int_equal(stk_copy_bytes(from, to, 0, SIZE + 1, true, &err), STOKER_ERR_CORRUPT);
+    assert_int_equal(stk_copy_bytes(from, to, 3, 0, true, NULL, &err), STOKER_OK);
+    assert_int_equal(stk_copy_bytes(from, to, 0, SIZE + 1, true, NULL, &err), STOKER_ERR_CORRUPT);
     assert_non_null(strstr(err.message, "ends at byte 3000000"));
-    assert_int_equal(stk_copy_bytes(from, to, INT64_MAX, 2, true, &err), STOKER_ERR_LIMIT);
+    assert_int_equal(stk_copy_bytes(from, to, INT64_MAX, 2, true, NULL, &err), STOKER_ERR_LIMIT);
     (void)close(from), (void)close(to);
 }
 
@@ -133,7 +133,7 @@ static void test_reserving_does_not_lengthen(void **state)
     stoker_error err = {0};
     shares = false;
     assert_int_equal(write(from, "abc", 3), 3);
-    assert_int_equal(stk_copy_bytes(from, to, 0, 1000000, false, &err), STOKER_ERR_CORRUPT);
+    assert_int_equal(stk_copy_bytes(from, to, 0, 1000000, false, NULL, &err), STOKER_ERR_CORRUPT);
     assert_int_equal(lseek(to, 0, SEEK_END), 3);
     (void)close(from), (void)close(to);
 }
@@ -160,7 +160,7 @@ static void test_faults_are_not_retried_elsewhere(void **state)
         (void)reset(state);
         stoker_error err = {0};
         range_error = faults[i];
-        assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &err), i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
+        assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, NULL, &err), i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
         assert_int_equal(err.os_error, faults[i]);
         assert_int_equal(map_calls, 0);
     }
@@ -169,16 +169,37 @@ static void test_faults_are_not_retried_elsewhere(void **state)
         stoker_error err = {0};
         shares = false;
         reserve_error = faults[i];
-        assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &err), STOKER_ERR_NO_SPACE);
+        assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, NULL, &err), STOKER_ERR_NO_SPACE);
         assert_int_equal(err.os_error, faults[i]);
         assert_int_equal(map_calls, 0);
     }
     (void)close(from), (void)close(to);
 }
 
+static void test_a_copy_can_be_stopped(void **state)
+{
+    (void)state;
+    static atomic_bool stop;
+    char from_name[] = "/tmp/stk-copy-XXXXXX", to_name[] = "/tmp/stk-copy-XXXXXX";
+    int from = mkstemp(from_name), to = mkstemp(to_name);
+    stoker_error err = {0};
+    assert_true(from >= 0 && to >= 0);
+    assert_int_equal(pwrite(from, "abc", 3, 0), 3);
+    atomic_store(&stop, true);
+    assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &stop, &err), STOKER_ERR_CANCELED);
+    assert_int_equal(lseek(to, 0, SEEK_END), 0);
+    atomic_store(&stop, false);
+    assert_int_equal(stk_copy_bytes(from, to, 0, 3, true, &stop, &err), STOKER_OK);
+    (void)close(from);
+    (void)close(to);
+    (void)unlink(from_name);
+    (void)unlink(to_name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_copy_can_be_stopped),
         cmocka_unit_test_setup(test_copy_in_parts, reset),
         cmocka_unit_test_setup(test_where_no_blocks_are_shared, reset),
         cmocka_unit_test_setup(test_reserving_does_not_lengthen, reset),

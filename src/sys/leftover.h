@@ -20,8 +20,8 @@ enum { STK_LEFTOVER_PATHS_MAX = 8 };
 char *stk_leftover_name(const char *path, const char *ending);
 
 /* Removes what processes that are gone left of these files: parts, and with `old` what stood aside. What belongs to a
- * living process, or lies on a file system without locks, stays. At most STK_LEFTOVER_PATHS_MAX; a folder is read once for
- * those that follow one another. */
+ * living process, or lies on a file system without locks, stays. At most STK_LEFTOVER_PATHS_MAX; a folder is read once
+ * for those that follow one another. */
 void stk_leftovers_remove(const char *const *paths, size_t count, bool old);
 
 #endif

@@ -65,6 +65,11 @@ stoker_status stoker_dataset_builder_create(const char *bin_path, const stoker_d
     return STOKER_OK;
 }
 
+void stoker_dataset_builder_cancel(stoker_dataset_builder *builder)
+{
+    if (builder) atomic_store_explicit(&builder->canceled, true, memory_order_relaxed);
+}
+
 void stoker_dataset_builder_destroy(stoker_dataset_builder *builder)
 {
     if (!builder) return;
@@ -78,12 +83,13 @@ void stoker_dataset_builder_destroy(stoker_dataset_builder *builder)
 
 /* ------------------------------------------------------------------------------------------------- marks and room */
 
-stoker_status stk_builder_check(const stoker_dataset_builder *builder, stoker_error *err)
+stoker_status stk_builder_check(stoker_dataset_builder *builder, stoker_error *err)
 {
     if (!builder) return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "builder must be given");
     if (builder->pid != (int)getpid())
         return stk_fail(err, STOKER_ERR_WRONG_STATE,
                         "the builder belongs to process %d; a forked child cannot write through it", builder->pid);
+    atomic_store_explicit(&builder->canceled, false, memory_order_relaxed); /* of a call that had ended */
     if (builder->finished) return stk_fail(err, STOKER_ERR_WRONG_STATE, "the dataset was finalized already");
     return STOKER_OK;
 }

@@ -137,6 +137,8 @@ static stoker_status publish_both(stoker_dataset_builder *builder, struct stk_pu
     /* The long wait for the disk comes before the instant in which neither the old files nor the new have the names. */
     if (!idx->unsynced && (fsync(builder->bin.fd) != 0 || fsync(idx->fd) != 0))
         return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot sync '%s' and '%s'", builder->bin.path, idx->path);
+    if (atomic_load_explicit(&builder->canceled, memory_order_relaxed))
+        return stk_fail(err, STOKER_ERR_CANCELED, "'%s' was not published: the call was canceled", builder->bin.path);
     char *const paths[] = {strdup(builder->bin.path), strdup(idx->path)}; /* a commit frees the others */
     stoker_status status = aside_begin(idx->path, &old_idx, err);
     if (status == STOKER_OK) status = aside_begin(builder->bin.path, &old_bin, err);

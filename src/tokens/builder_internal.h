@@ -9,6 +9,7 @@
 #ifndef STK_TOKENS_BUILDER_INTERNAL_H
 #define STK_TOKENS_BUILDER_INTERNAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <stoker/dataset.h>
@@ -21,7 +22,8 @@ struct stoker_dataset_builder {
     int dtype_code;
     size_t element_bytes;
     bool multimodal, wrap;
-    int pid; /* a forked child shares the file, and may not touch it */
+    atomic_bool canceled; /* written by any thread; orders nothing else */
+    int pid;              /* a forked child shares the file, and may not touch it */
     /* owned by the calling thread */
     bool finished;
     struct stk_publish bin;
@@ -36,8 +38,7 @@ struct stk_builder_mark {
     uint64_t data_bytes, sequences, documents;
 };
 
-stoker_status stk_builder_check(const stoker_dataset_builder *builder,
-                                stoker_error *err); /* WRONG_STATE: finished, forked */
+stoker_status stk_builder_check(stoker_dataset_builder *builder, stoker_error *err); /* WRONG_STATE: finished, forked */
 struct stk_builder_mark stk_builder_mark(const stoker_dataset_builder *builder);
 void stk_builder_go_back(stoker_dataset_builder *builder, struct stk_builder_mark mark);
 

@@ -64,7 +64,8 @@ static stoker_status copy_data(stoker_dataset_builder *builder, const char *bin_
                           (unsigned long long)size, (unsigned long long)file.size);
     } else {
         if (builder->written + size > builder->file_end) builder->file_end = builder->written + size;
-        status = stk_copy_bytes(file.fd, builder->bin.fd, builder->written, size, !builder->bin.unsynced, err);
+        status = stk_copy_bytes(file.fd, builder->bin.fd, builder->written, size, !builder->bin.unsynced,
+                                &builder->canceled, err);
         if (status < 0) stk_error_context(err, "%s", bin_path);
     }
     stk_file_close(&file);

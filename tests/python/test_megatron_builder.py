@@ -489,6 +489,36 @@ print("built", flush=True)
     assert subprocess.run(run, capture_output=True, text=True).stdout.split() == ["begin", "built"]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_build(tmp_path, threads):
+    """The signal comes when the first build has taken its lock. Nothing half-written is left, and the next run builds."""
+    prefixes = [corpus(tmp_path / name, count=40) for name in "ab"]
+    code = f"""
+import os, signal, sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from megatron_data import options
+from stoker.megatron import *
+config = GPTDatasetConfig(**options(blend=({prefixes!r}, [0.5, 0.5]), split="1,0,0", num_dataset_builder_threads={threads},
+                                    path_to_cache={str(tmp_path / "c")!r}))
+print("begin", flush=True)
+try:
+    BlendedMegatronDatasetBuilder(GPTDataset, [int(sys.argv[1]), 0, 0], lambda: True, config).build()
+    print("built")
+except KeyboardInterrupt:
+    print("interrupted", *[name for name in os.listdir({str(tmp_path / "c")!r}) if not name.endswith(".lock")])
+"""
+    run = [sys.executable, "-c", code]
+    building = subprocess.Popen([*run, "40000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert building.stdout.readline() == "begin\n"
+    while not list((tmp_path).glob("c/.*.lock")) and building.poll() is None:
+        os.sched_yield()
+    building.send_signal(signal.SIGINT)
+    out, err = building.communicate(timeout=60)
+    assert (out, err, building.returncode) == ("interrupted\n", "", 0)
+    assert subprocess.run([*run, "40"], capture_output=True, text=True).stdout.split() == ["begin", "built"]
+
+
 def test_an_empty_cache_path_is_none(tmp_path):
     prefix = corpus(tmp_path / "a", count=40)
     config = GPTDatasetConfig(**options(blend=([prefix], None), split="1,0,0", path_to_cache=""))

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -543,3 +544,79 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "t")], capture_output=True, text=True, check=True)
     assert int(done.stdout) * 1024 < 2900000 * 12 + (8 << 20)
     assert len(IndexedDataset(tmp_path / "t")) == 3000000
+
+
+@pytest.mark.parametrize("arguments", [(0, 1.5), (0, 0, 2.0), (1.0,), ("0",), (0, "1"), (0, None)], ids=str)
+@pytest.mark.parametrize("mmap", [True, False])
+def test_places_that_are_no_integers(tmp_path, mmap, arguments):
+    prefix = written(tmp_path)
+    dataset = IndexedDataset(prefix, mmap=mmap)
+    with pytest.raises(TypeError):
+        dataset.get(*arguments)
+    assert dataset.get(numpy.int64(0), numpy.uint8(1), numpy.int32(2)).tolist() == [2, 3]
+
+
+def written(folder):
+    with IndexedDatasetBuilder(folder / "w.bin", numpy.uint16) as builder:
+        builder.add_document([1, 2, 3, 4], [4])
+        builder.finalize(folder / "w.idx")
+    return str(folder / "w")
+
+
+# ------------------------------------------------------------------------------------------- forks and interrupts of writers
+
+
+def test_a_forked_child_neither_writes_nor_removes(tmp_path):
+    with IndexedDatasetBuilder(tmp_path / "f.bin", numpy.uint16) as builder:
+        builder.add_document([1, 2, 3], [3])
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                builder.add_document([9], [1])
+            except errors.CallerError as error:
+                status = 0 if "forked child" in str(error) else 2
+            finally:
+                builder.close()
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        builder.add_document([4], [1])
+        builder.finalize(tmp_path / "f.idx")
+    dataset = IndexedDataset(tmp_path / "f")
+    assert [dataset[i].tolist() for i in range(2)] == [[1, 2, 3], [4]] and len(os.listdir(tmp_path)) == 2
+
+
+class Alarm(Exception):
+    pass
+
+
+def raise_alarm(number, frame):
+    raise Alarm
+
+
+def test_a_merge_ends_when_a_signal_handler_raises(tmp_path):
+    """The data are a gibibyte of holes: a merge that went on to its end would have added them."""
+    before = signal.signal(signal.SIGALRM, raise_alarm)
+    with IndexedDatasetBuilder(tmp_path / "m.bin", numpy.uint8) as builder:
+        builder.add_document([7], [1])
+        builder.finalize(tmp_path / "m.idx")
+    shutil.copy(tmp_path / "m.idx", tmp_path / "s.idx")
+    size = 1 << 30
+    with open(tmp_path / "s.idx", "r+b") as file:
+        file.seek(34)
+        file.write(struct.pack("<i", size))
+    with open(tmp_path / "s.bin", "wb") as file:
+        file.truncate(size)
+    try:
+        with IndexedDatasetBuilder(tmp_path / "m.bin", numpy.uint8) as builder:
+            builder.add_index(tmp_path / "m")
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            with pytest.raises(Alarm):
+                builder.add_index(tmp_path / "s")
+            builder.add_index(tmp_path / "m")
+            builder.finalize(tmp_path / "m.idx")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    dataset = IndexedDataset(tmp_path / "m")
+    assert len(dataset) == 2 and dataset[1].tolist() == [7]

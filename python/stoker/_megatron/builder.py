@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from .. import _core
 from . import barriers, identity, splits
 from .blended import DATASETS_MAX, BlendedDataset
 from .config import BlendedMegatronDatasetConfig
@@ -338,6 +339,10 @@ def _in_threads(task: Callable[..., Any], work: list[tuple[Any, ...]], threads: 
         futures = [pool.submit(run, function, *arguments) for run, function, arguments in runs]
         try:
             return [future.result() for future in futures]
-        except BaseException:
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
+            if not isinstance(error, Exception):  # Ctrl-C: signals reach this thread only, so the others are told
+                _core.stop_builds(True)
+                pool.shutdown()
+                _core.stop_builds(False)
             raise

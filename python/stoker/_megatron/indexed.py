@@ -9,6 +9,7 @@ Megatron-LM catch: each is an error of stoker and of the built-in type at the sa
 from __future__ import annotations
 
 import enum
+import operator
 import os
 import struct
 import sys
@@ -399,10 +400,11 @@ class IndexedDataset:
         reads mapped data to their end. Only the end of the file is an error.
         """
         index = self.index
+        idx, offset = operator.index(idx), operator.index(offset)
         whole = int(index.sequence_lengths[idx])
         if offset < 0:
             raise ValueError(f"offset must be non-negative, not {offset}")
-        sequence = self._read(int(idx), int(offset), whole - int(offset) if length is None else int(length))
+        sequence = self._read(idx, offset, whole - offset if length is None else operator.index(length))
         return sequence if index.sequence_modes is None else (sequence, index.sequence_modes[idx])
 
     @property
