@@ -1,28 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of items, lent to Python (ItemBlock): see _core_block.h.
+ * Memory of items, lent to Python as buffers (ItemBlock) and as tensors: see _core_block.h.
+ *
+ * Tensors are made by the table of functions that a library offers for DLPack (`__dlpack_c_exchange_api__`): a call of
+ * Python for each would take twice the time. What DLPack must know of a tensor lies with the memory, and rests with it.
  */
 #include "_core_block.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { RESTING_MAX = 8 };
 #define RESTING_BYTES_MAX ((size_t)64 << 20) /* of one pool: a few batches */
 
+/* The structs of DLPack 1; the layout is fixed by the protocol. */
+struct dl_version {
+    uint32_t major, minor;
+};
+
+struct dl_tensor {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+};
+
+struct dl_managed {
+    struct dl_version version;
+    void *manager;
+    void (*deleter)(struct dl_managed *);
+    uint64_t flags; /* 0: may be written */
+    struct dl_tensor tensor;
+};
+
+struct dl_exchange {
+    struct dl_version version;
+    const struct dl_exchange *older;
+    void (*allocate)(void), (*from_object)(void);
+    core_tensor_maker *to_object;
+};
+
+enum { DL_MAJOR = 1, DL_CPU = 1 };
+
+struct lent {
+    struct dl_managed managed;
+    int64_t shape[CORE_TENSOR_DIMS_MAX], strides[CORE_TENSOR_DIMS_MAX];
+};
+
+struct core_memory {
+    atomic_size_t references;
+    struct core_block_pool *pool;
+    size_t size, tensors;
+    void *data;
+    struct lent lent[]; /* [tensors] */
+};
+
+/* Tensors are dropped on any thread, so nothing here needs the interpreter lock. Who finds the list in use goes without
+ * it: nobody waits, and a child that was forked meanwhile does not either. */
 struct core_block_pool {
-    size_t references; /* the owner's, and one for each block */
-    int closed;
+    atomic_size_t references; /* the owner's, and one for each memory in use */
+    atomic_bool closed;
+    atomic_flag busy; /* guards the rest */
     int count;
     size_t bytes;
-    struct {
-        void *data;
-        size_t size;
-    } resting[RESTING_MAX];
+    struct core_memory *resting[RESTING_MAX];
 };
 
 struct block_object {
-    PyObject_HEAD struct core_block_pool *pool; /* NULL: a part */
-    PyObject *base;                             /* of a part: the block that it belongs to */
+    PyObject_HEAD struct core_memory *memory; /* NULL: a part */
+    PyObject *base;                           /* of a part: the block that it belongs to */
     void *data;
     size_t size;
 };
@@ -31,6 +81,13 @@ static PyTypeObject *block_type;
 
 /* ------------------------------------------------------------------------------------------------------------- pool */
 
+static int seize(struct core_block_pool *pool)
+{
+    return !atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire);
+}
+
+static void release(struct core_block_pool *pool) { atomic_flag_clear_explicit(&pool->busy, memory_order_release); }
+
 struct core_block_pool *core_block_pool_create(void)
 {
     struct core_block_pool *pool = calloc(1, sizeof *pool);
@@ -38,57 +95,168 @@ struct core_block_pool *core_block_pool_create(void)
         PyErr_NoMemory();
         return NULL;
     }
-    pool->references = 1;
+    atomic_init(&pool->references, 1);
+    atomic_flag_clear(&pool->busy);
     return pool;
+}
+
+static void free_memory(struct core_memory *memory)
+{
+    free(memory->data);
+    free(memory);
+}
+
+static void forget(struct core_block_pool *pool)
+{
+    while (pool->count > 0) {
+        free_memory(pool->resting[--pool->count]);
+    }
+    pool->bytes = 0;
 }
 
 static void unref(struct core_block_pool *pool)
 {
-    if (--pool->references == 0) {
+    if (atomic_fetch_sub_explicit(&pool->references, 1, memory_order_acq_rel) == 1) {
+        forget(pool);
         free(pool);
     }
 }
 
 void core_block_pool_forget(struct core_block_pool *pool)
 {
-    while (pool->count > 0) {
-        free(pool->resting[--pool->count].data);
+    if (seize(pool)) { /* else what rests there is of no use any more, and goes with the pool */
+        forget(pool);
+        release(pool);
     }
-    pool->bytes = 0;
 }
 
 void core_block_pool_close(struct core_block_pool *pool)
 {
     if (pool != NULL) {
+        atomic_store(&pool->closed, true);
         core_block_pool_forget(pool);
-        pool->closed = 1;
         unref(pool);
     }
 }
 
-static void *take(struct core_block_pool *pool, size_t size)
+/* ----------------------------------------------------------------------------------------------------------- memory */
+
+static struct core_memory *take_resting(struct core_block_pool *pool, size_t size, size_t tensors)
 {
-    for (int i = pool->count - 1; i >= 0; i--) { /* the latest is warmest */
-        if (pool->resting[i].size == size) {
-            void *data = pool->resting[i].data;
+    struct core_memory *memory = NULL;
+    if (!seize(pool)) {
+        return NULL;
+    }
+    for (int i = pool->count - 1; i >= 0 && memory == NULL; i--) { /* the latest is warmest */
+        if (pool->resting[i]->size == size && pool->resting[i]->tensors == tensors) {
+            memory = pool->resting[i];
             pool->resting[i] = pool->resting[--pool->count];
             pool->bytes -= size;
-            return data;
         }
     }
-    size_t whole = (size + CORE_BLOCK_ALIGNMENT - 1) / CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
-    return whole < size ? NULL : aligned_alloc(CORE_BLOCK_ALIGNMENT, whole > 0 ? whole : CORE_BLOCK_ALIGNMENT);
+    release(pool);
+    return memory;
 }
 
-static void give_back(struct core_block_pool *pool, void *data, size_t size)
+static struct core_memory *new_memory(size_t size, size_t tensors)
 {
-    if (data == NULL || pool->closed || pool->count == RESTING_MAX || size > RESTING_BYTES_MAX - pool->bytes) {
-        free(data);
+    struct core_memory *memory;
+    size_t whole = (size + CORE_BLOCK_ALIGNMENT - 1) / CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
+    if (whole < size || tensors > (SIZE_MAX - sizeof *memory) / sizeof *memory->lent) {
+        return NULL;
+    }
+    memory = malloc(sizeof *memory + tensors * sizeof *memory->lent);
+    if (memory != NULL) {
+        *memory = (struct core_memory){.size = size, .tensors = tensors};
+        memory->data = aligned_alloc(CORE_BLOCK_ALIGNMENT, whole > 0 ? whole : CORE_BLOCK_ALIGNMENT);
+        if (memory->data == NULL) {
+            free(memory);
+            memory = NULL;
+        }
+    }
+    return memory;
+}
+
+struct core_memory *core_memory_take(struct core_block_pool *pool, size_t size, size_t tensors)
+{
+    struct core_memory *memory = take_resting(pool, size, tensors);
+    if (memory == NULL && (memory = new_memory(size, tensors)) == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memory->pool = pool;
+    atomic_fetch_add_explicit(&pool->references, 1, memory_order_relaxed);
+    atomic_store_explicit(&memory->references, 1, memory_order_relaxed);
+    return memory;
+}
+
+void *core_memory_data(struct core_memory *memory) { return memory->data; }
+
+void core_memory_drop(struct core_memory *memory)
+{
+    if (atomic_fetch_sub_explicit(&memory->references, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    pool->resting[pool->count].data = data;
-    pool->resting[pool->count++].size = size;
-    pool->bytes += size;
+    struct core_block_pool *pool = memory->pool;
+    if (!atomic_load(&pool->closed) && seize(pool)) {
+        if (pool->count < RESTING_MAX && memory->size <= RESTING_BYTES_MAX - pool->bytes) {
+            pool->resting[pool->count++] = memory;
+            pool->bytes += memory->size;
+            memory = NULL;
+        }
+        release(pool);
+    }
+    if (memory != NULL) {
+        free_memory(memory);
+    }
+    unref(pool);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- tensors */
+
+core_tensor_maker *core_tensor_maker_of(PyObject *capsule)
+{
+    const struct dl_exchange *exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    if (exchange == NULL) {
+        return NULL;
+    }
+    while (exchange != NULL && exchange->version.major != DL_MAJOR) {
+        exchange = exchange->older;
+    }
+    if (exchange == NULL || exchange->to_object == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the table of functions is not that of DLPack 1");
+        return NULL;
+    }
+    return exchange->to_object;
+}
+
+static void delete_lent(struct dl_managed *managed) { core_memory_drop(managed->manager); }
+
+PyObject *core_tensor_new(core_tensor_maker *maker, struct core_memory *memory, size_t number, size_t offset,
+                          const struct core_tensor_form *form)
+{
+    struct lent *lent = &memory->lent[number];
+    int64_t stride = 1;
+    for (int i = form->ndim - 1; i >= 0; i--) {
+        lent->shape[i] = form->shape[i];
+        lent->strides[i] = stride;
+        stride *= form->shape[i];
+    }
+    lent->managed = (struct dl_managed){.version = {DL_MAJOR, 0},
+                                        .manager = memory,
+                                        .deleter = delete_lent,
+                                        .tensor = {.data = (char *)memory->data + offset,
+                                                   .device_type = DL_CPU,
+                                                   .ndim = form->ndim,
+                                                   .code = form->code,
+                                                   .bits = form->bits,
+                                                   .lanes = 1,
+                                                   .shape = lent->shape,
+                                                   .strides = lent->strides}};
+    void *tensor = NULL;
+    atomic_fetch_add_explicit(&memory->references, 1, memory_order_relaxed);
+    /* On failure the memory counts as lent for ever: the protocol does not say whether it was given back. */
+    return maker(&lent->managed, &tensor) == 0 ? tensor : NULL;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- blocks */
@@ -104,14 +272,13 @@ PyObject *core_block_new(struct core_block_pool *pool, size_t size)
     if (block == NULL) {
         return NULL;
     }
-    block->pool = pool;
-    pool->references++;
     block->size = size;
-    block->data = take(pool, size);
-    if (block->data == NULL) {
+    block->memory = core_memory_take(pool, size, 0);
+    if (block->memory == NULL) {
         Py_DECREF((PyObject *)block);
-        return PyErr_NoMemory();
+        return NULL;
     }
+    block->data = block->memory->data;
     return (PyObject *)block;
 }
 
@@ -140,9 +307,8 @@ static void block_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     struct block_object *block = (struct block_object *)self;
-    if (block->pool != NULL) {
-        give_back(block->pool, block->data, block->size);
-        unref(block->pool);
+    if (block->memory != NULL) {
+        core_memory_drop(block->memory);
     }
     Py_XDECREF(block->base);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of token files for Python: GptDataset. Items are blocks (_core_block.c) whose members are cut in Python: that
- * is faster than making tensors here one by one. Blends are in _core_blend.c, index arrays in _core_index.c.
+ * Samples of token files for Python: GptDataset. Items as buffers and batches are here, items as tensors and many at
+ * once in _core_gpt_items.c, blends in _core_blend.c, index arrays in _core_index.c.
  */
-#include "_core_gpt.h"
+#include "_core_gpt_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,27 +12,10 @@
 #include "_core_run.h"
 #include "_core_tokens.h"
 
-enum { MEMBERS = 7 };
-
-enum member { TOKENS, LABELS, ATTENTION_MASK, LOSS_MASK, POSITION_IDS, CU_SEQLENS, MAX_SEQLEN };
-
-static const struct {
-    const char *name, *dtype;
-    size_t item_bytes;
-} members[MEMBERS] = {
-    {"tokens", "<i8", 8},       {"labels", "<i8", 8},     {"attention_mask", "|b1", 1}, {"loss_mask", "<f4", 4},
-    {"position_ids", "<i8", 8}, {"cu_seqlens", "<i4", 4}, {"max_seqlen", "<i4", 4},
-};
-
-struct gpt_object {
-    PyObject_HEAD stoker_gpt_dataset *gpt; /* NULL: construction failed */
-    PyObject *file;                        /* IndexedFile, or NULL */
-    uint64_t length;                       /* S */
-    stoker_gpt_form form;
-    int wanted[MEMBERS];
-    size_t offset[MEMBERS], size; /* of a block */
-    int has_form;
-    struct core_block_pool *pool;
+const struct core_gpt_member core_gpt_members[MEMBERS] = {
+    {"tokens", "<i8", 8, 0},     {"labels", "<i8", 8, 0},       {"attention_mask", "|b1", 1, 6},
+    {"loss_mask", "<f4", 4, 2},  {"position_ids", "<i8", 8, 0}, {"cu_seqlens", "<i4", 4, 0},
+    {"max_seqlen", "<i4", 4, 0},
 };
 
 static PyTypeObject *gpt_type;
@@ -171,6 +154,9 @@ static void gpt_dealloc(PyObject *object)
     core_block_pool_close(self->pool);
     stoker_gpt_dataset_close(self->gpt);
     Py_XDECREF(self->file);
+    for (int i = 0; i < MEMBERS; i++) {
+        Py_XDECREF(self->constant[i]);
+    }
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
@@ -219,8 +205,7 @@ static PyObject *gpt_text(PyObject *object, PyObject *args)
 
 /* ------------------------------------------------------------------------------------------------------------ items */
 
-/* Elements of a member of one item. */
-static uint64_t member_count(const struct gpt_object *self, int member)
+uint64_t core_gpt_member_count(const struct gpt_object *self, int member)
 {
     switch (member) {
     case ATTENTION_MASK: return self->length * self->length;
@@ -263,8 +248,9 @@ static PyObject *gpt_set_form(PyObject *object, PyObject *args, PyObject *kwargs
         self->wanted[i] = wanted[i];
         self->offset[i] = size;
         if (wanted[i]) {
-            size += ((size_t)member_count(self, i) * members[i].item_bytes + CORE_BLOCK_ALIGNMENT - 1) /
-                    CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
+            size +=
+                ((size_t)core_gpt_member_count(self, i) * core_gpt_members[i].item_bytes + CORE_BLOCK_ALIGNMENT - 1) /
+                CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
         }
     }
     core_block_pool_forget(self->pool);
@@ -273,7 +259,7 @@ static PyObject *gpt_set_form(PyObject *object, PyObject *args, PyObject *kwargs
     return Py_NewRef(Py_None);
 }
 
-static int need_form(const struct gpt_object *self)
+int core_gpt_need_form(const struct gpt_object *self)
 {
     if (!self->has_form) {
         PyErr_SetString(PyExc_RuntimeError, "set_form() comes before items");
@@ -296,13 +282,14 @@ static PyObject *gpt_layout(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct gpt_object *self = (struct gpt_object *)object;
-    PyObject *layout = need_form(self) == 0 ? PyDict_New() : NULL;
+    PyObject *layout = core_gpt_need_form(self) == 0 ? PyDict_New() : NULL;
     for (int i = 0; layout != NULL && i < MEMBERS; i++) {
         if (!self->wanted[i]) {
             continue;
         }
-        PyObject *entry = Py_BuildValue("(nsN)", (Py_ssize_t)self->offset[i], members[i].dtype, member_shape(self, i));
-        if (entry == NULL || PyDict_SetItemString(layout, members[i].name, entry) < 0) {
+        PyObject *entry =
+            Py_BuildValue("(nsN)", (Py_ssize_t)self->offset[i], core_gpt_members[i].dtype, member_shape(self, i));
+        if (entry == NULL || PyDict_SetItemString(layout, core_gpt_members[i].name, entry) < 0) {
             Py_CLEAR(layout);
         }
         Py_XDECREF(entry);
@@ -310,7 +297,7 @@ static PyObject *gpt_layout(PyObject *object, PyObject *unused)
     return layout;
 }
 
-static stoker_gpt_item places_of(void *const at[MEMBERS])
+stoker_gpt_item core_gpt_places(void *const at[MEMBERS])
 {
     return (stoker_gpt_item){.tokens = at[TOKENS],
                              .labels = at[LABELS],
@@ -321,8 +308,7 @@ static stoker_gpt_item places_of(void *const at[MEMBERS])
                              .max_seqlen = at[MAX_SEQLEN]};
 }
 
-/* INT64_MIN stands for None; no index is so small. */
-static int index_of(PyObject *object, int64_t *out)
+int core_gpt_index(PyObject *object, int64_t *out)
 {
     *out = INT64_MIN;
     if (object == Py_None) {
@@ -345,7 +331,7 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
 {
     struct gpt_object *self = (struct gpt_object *)object;
     int64_t index;
-    if (need_form(self) < 0 || index_of(index_object, &index) < 0) {
+    if (core_gpt_need_form(self) < 0 || core_gpt_index(index_object, &index) < 0) {
         return NULL;
     }
     PyObject *block = core_block_new(self->pool, self->size);
@@ -356,7 +342,7 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
     for (int i = 0; i < MEMBERS; i++) {
         at[i] = self->wanted[i] ? (char *)core_block_data(block) + self->offset[i] : NULL;
     }
-    const stoker_gpt_item places = places_of(at);
+    const stoker_gpt_item places = core_gpt_places(at);
     const stoker_gpt_form form = self->form; /* another thread may set it meanwhile */
     stoker_error err = {0};
     stoker_status status;
@@ -370,10 +356,8 @@ static PyObject *gpt_item(PyObject *object, PyObject *index_object)
     return block;
 }
 
-/* A buffer of exactly its size for each member, `count` items of it: cutting one at an offset costs PyTorch half as
- * much again. Takes the block. */
-static PyObject *parts_of(const struct gpt_object *self, PyObject *block, const int is_wanted[MEMBERS],
-                          const size_t offset[MEMBERS], size_t count)
+PyObject *core_gpt_parts(const struct gpt_object *self, PyObject *block, const int is_wanted[MEMBERS],
+                         const size_t offset[MEMBERS], size_t count)
 {
     Py_ssize_t wanted = 0, at = 0;
     for (int i = 0; i < MEMBERS; i++) {
@@ -384,7 +368,8 @@ static PyObject *parts_of(const struct gpt_object *self, PyObject *block, const 
         if (!is_wanted[i]) {
             continue;
         }
-        PyObject *part = core_block_part(block, offset[i], count * member_count(self, i) * members[i].item_bytes);
+        PyObject *part =
+            core_block_part(block, offset[i], count * core_gpt_member_count(self, i) * core_gpt_members[i].item_bytes);
         if (part == NULL) {
             Py_CLEAR(parts);
             break;
@@ -403,52 +388,7 @@ static PyObject *gpt_parts(PyObject *object, PyObject *index_object)
         PyErr_SetString(PyExc_RuntimeError, "set_form() was called while an item was made");
         Py_CLEAR(block);
     }
-    return block != NULL ? parts_of(self, block, self->wanted, self->offset, 1) : NULL;
-}
-
-/* As parts(), of many items at once: a member of all of them is one buffer. */
-static PyObject *gpt_parts_of_many(PyObject *object, PyObject *sequence)
-{
-    struct gpt_object *self = (struct gpt_object *)object;
-    size_t count = 0, offset[MEMBERS] = {0}, size = 0;
-    int is_wanted[MEMBERS];
-    memcpy(is_wanted, self->wanted, sizeof is_wanted); /* another thread may call set_form() meanwhile */
-    int64_t *indices = need_form(self) == 0 ? core_int64_array(sequence, &count) : NULL;
-    if (indices == NULL) {
-        return NULL;
-    }
-    for (int i = 0; i < MEMBERS; i++) {
-        offset[i] = size;
-        size_t one = is_wanted[i] ? (size_t)member_count(self, i) * members[i].item_bytes : 0, all;
-        if (__builtin_mul_overflow(one, count, &all) || all > SIZE_MAX / 16) {
-            PyMem_Free(indices);
-            return PyErr_NoMemory();
-        }
-        size += (all + CORE_BLOCK_ALIGNMENT - 1) / CORE_BLOCK_ALIGNMENT * CORE_BLOCK_ALIGNMENT;
-    }
-    PyObject *block = core_block_new(self->pool, size);
-    stoker_status status = STOKER_OK;
-    stoker_error err = {0};
-    if (block != NULL) {
-        void *at[MEMBERS];
-        for (int i = 0; i < MEMBERS; i++) {
-            at[i] = is_wanted[i] ? (char *)core_block_data(block) + offset[i] : NULL;
-        }
-        for (size_t i = 0; i < count; i++) {
-            indices[i] = indices[i] == INT64_MIN ? INT64_MIN + 1 : indices[i];
-        }
-        const stoker_gpt_item places = places_of(at);
-        const stoker_gpt_form form = self->form;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_gpt_dataset_batch(self->gpt, &form, indices, count, &places, &err);
-        Py_END_ALLOW_THREADS
-    }
-    PyMem_Free(indices);
-    if (status < 0) {
-        Py_DECREF(block);
-        return core_raise(status, &err, NULL, 0);
-    }
-    return block != NULL ? parts_of(self, block, is_wanted, offset, count) : NULL;
+    return block != NULL ? core_gpt_parts(self, block, self->wanted, self->offset, 1) : NULL;
 }
 
 /* Fills `buffers` and `at` with the wanted members of `out`, for `count` items. -1 with an exception set. */
@@ -457,7 +397,7 @@ static int take_places(const struct gpt_object *self, PyObject *out, size_t coun
 {
     int taken = 0;
     for (int i = 0; i < MEMBERS; i++) {
-        PyObject *value = PyMapping_GetItemString(out, members[i].name);
+        PyObject *value = PyMapping_GetItemString(out, core_gpt_members[i].name);
         if (value == NULL) {
             if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
                 return -1;
@@ -472,14 +412,16 @@ static int take_places(const struct gpt_object *self, PyObject *out, size_t coun
         }
         at[i] = buffers[i].buf;
         taken++;
-        uint64_t bytes = (uint64_t)buffers[i].len, one = member_count(self, i) * members[i].item_bytes;
+        uint64_t bytes = (uint64_t)buffers[i].len,
+                 one = core_gpt_member_count(self, i) * core_gpt_members[i].item_bytes;
         if (one == 0 || bytes % one != 0 || bytes / one != count) {
-            PyErr_Format(PyExc_ValueError, "out['%s'] has %llu bytes, %zu items of %llu are wanted", members[i].name,
-                         (unsigned long long)bytes, count, (unsigned long long)one);
+            PyErr_Format(PyExc_ValueError, "out['%s'] has %llu bytes, %zu items of %llu are wanted",
+                         core_gpt_members[i].name, (unsigned long long)bytes, count, (unsigned long long)one);
             return -1;
         }
         if (!self->wanted[i] && i >= CU_SEQLENS) {
-            PyErr_Format(PyExc_ValueError, "out['%s'] is wanted, but the form has no documents", members[i].name);
+            PyErr_Format(PyExc_ValueError, "out['%s'] is wanted, but the form has no documents",
+                         core_gpt_members[i].name);
             return -1;
         }
     }
@@ -497,7 +439,7 @@ static PyObject *gpt_batch(PyObject *object, PyObject *args)
     Py_buffer buffers[MEMBERS] = {{0}};
     void *at[MEMBERS] = {NULL};
     size_t count = 0;
-    if (!PyArg_ParseTuple(args, "OO", &sequence, &out) || need_form(self) < 0) {
+    if (!PyArg_ParseTuple(args, "OO", &sequence, &out) || core_gpt_need_form(self) < 0) {
         return NULL;
     }
     int64_t *indices = core_int64_array(sequence, &count);
@@ -508,7 +450,7 @@ static PyObject *gpt_batch(PyObject *object, PyObject *args)
         indices[i] = indices[i] == INT64_MIN ? INT64_MIN + 1 : indices[i];
     }
     if (take_places(self, out, count, buffers, at) == 0) {
-        const stoker_gpt_item places = places_of(at);
+        const stoker_gpt_item places = core_gpt_places(at);
         stoker_gpt_form form = self->form;
         stoker_error err = {0};
         stoker_status status;
@@ -538,8 +480,15 @@ static PyMethodDef gpt_methods[] = {
     {"item", gpt_item, METH_O,
      "item(index) -> ItemBlock\n\nNone: the padding item. Negative numbers count from the end."},
     {"parts", gpt_parts, METH_O, "parts(index) -> tuple\n\nAs item(), a buffer for each member of layout()."},
-    {"parts_of_many", gpt_parts_of_many, METH_O,
+    {"parts_of_many", core_gpt_parts_of_many, METH_O,
      "parts_of_many(indices) -> tuple\n\nAs parts(), of all these items: a member of all of them is one buffer."},
+    {"set_tensors", core_gpt_set_tensors, METH_VARARGS,
+     "set_tensors(exchange, constants) -> None\n\nThe type's __dlpack_c_exchange_api__, and members that all items "
+     "have."},
+    {"tensors", core_gpt_tensors, METH_O,
+     "tensors(index) -> dict\n\nAn item, name -> tensor; its number as for item()."},
+    {"tensors_of_many", core_gpt_tensors_of_many, METH_O,
+     "tensors_of_many(indices) -> list[dict]\n\nItems on one block of memory."},
     {"batch", gpt_batch, METH_VARARGS, "batch(indices, out) -> None\n\nFill writable buffers, name -> buffer."},
     {NULL, NULL, 0, NULL},
 };

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "tokens/gpt.h"
 
-enum { PARTS_AHEAD = 16, LINES_AHEAD = 4 };
+enum { PARTS_AHEAD = 16, LINES_AHEAD = 16 };
 
 /* ------------------------------------------------------------------------------------------------------------- rows */
 
@@ -111,6 +111,19 @@ static void begin_reader(const struct stoker_gpt_dataset *gpt, struct reader *ou
     out->direct = out->facts.bin && stk_item_is_integer(out->facts.dtype_code);
 }
 
+/* The elements of a part in the mapping; NULL: they are left to the dataset's reader. */
+static const uint8_t *bytes_of(const struct reader *reader, const struct part *part)
+{
+    int64_t offset;
+    if (!reader->direct) return NULL;
+    memcpy(&offset, (const uint8_t *)reader->facts.offsets + 8 * part->sequence, sizeof offset);
+    uint64_t skipped = part->first * reader->element_bytes, size = part->count * reader->element_bytes;
+    uint64_t bytes = reader->facts.bin_bytes;
+    /* Both products are below 2^34; the reader's own check makes the message of a read past the end. */
+    if (offset < 0 || (uint64_t)offset > bytes || skipped + size > bytes - (uint64_t)offset) return NULL;
+    return (const uint8_t *)reader->facts.bin + offset + skipped;
+}
+
 static stoker_status read_part(const struct reader *reader, const struct part *part, int64_t *out, stoker_error *err)
 {
     if (part->count == 0) return STOKER_OK;
@@ -118,17 +131,10 @@ static stoker_status read_part(const struct reader *reader, const struct part *p
         stk_mock_read(reader->gpt->mock, part->sequence, part->first, part->count, out);
         return STOKER_OK;
     }
-    if (reader->direct) {
-        int64_t offset;
-        memcpy(&offset, (const uint8_t *)reader->facts.offsets + 8 * part->sequence, sizeof offset);
-        uint64_t skipped = part->first * reader->element_bytes, size = part->count * reader->element_bytes;
-        uint64_t bytes = reader->facts.bin_bytes;
-        /* Both products are below 2^34; the reader's own check makes the message of a read past the end. */
-        if (offset >= 0 && (uint64_t)offset <= bytes && skipped + size <= bytes - (uint64_t)offset) {
-            reader->ops->widen(reader->facts.dtype_code, (const uint8_t *)reader->facts.bin + offset + skipped,
-                               (size_t)part->count, out);
-            return STOKER_OK;
-        }
+    const uint8_t *bytes = bytes_of(reader, part);
+    if (bytes) {
+        reader->ops->widen(reader->facts.dtype_code, bytes, (size_t)part->count, out);
+        return STOKER_OK;
     }
     const stoker_dataset_run run = {part->sequence, part->first, part->count};
     return stoker_dataset_read_int64(reader->gpt->dataset, run, out, err);
@@ -207,6 +213,7 @@ struct item {
     uint32_t extra;
     uint64_t used; /* elements of the text, before padding */
     int64_t last;
+    bool has_pad;    /* one of tokens is form->pad */
     uint64_t bounds; /* entries of cu_seqlens in use */
 };
 
@@ -238,6 +245,40 @@ static stoker_status end_bounds(struct item *item, uint64_t sample, uint64_t las
     return STOKER_OK;
 }
 
+/* A pad id of -1 is only looked for where a value could be negative. */
+static bool may_hold(const struct reader *reader, int64_t value)
+{
+    if (reader->gpt->mock) return true;
+    switch (reader->facts.dtype_code) {
+    case STOKER_TOKEN_UINT8: return value >= 0 && value <= UINT8_MAX;
+    case STOKER_TOKEN_UINT16: return value >= 0 && value <= UINT16_MAX;
+    default: return true;
+    }
+}
+
+/* Tokens from the element at `used` on, and the labels that they are, one place before. The elements are read twice
+ * where they are small, in the mapping: that is less to move than the tokens. */
+static stoker_status add_tokens(struct item *item, const struct part *part, stoker_error *err)
+{
+    const struct reader *reader = item->reader;
+    const int64_t pad = item->form->pad;
+    const size_t count = (size_t)part->count, first = item->used == 0; /* no label is the first element of a sample */
+    int64_t *tokens = item->out.tokens + item->used;
+    int64_t *labels = item->out.labels && count > first ? item->out.labels + item->used + first - 1 : NULL;
+    const uint8_t *bytes = count > 0 ? bytes_of(reader, part) : NULL;
+    if (bytes) {
+        const int code = reader->facts.dtype_code;
+        reader->ops->widen(code, bytes, count, tokens);
+        if (labels) reader->ops->widen(code, bytes + first * reader->element_bytes, count - first, labels);
+        if (!item->has_pad && may_hold(reader, pad)) item->has_pad = reader->ops->holds(code, bytes, count, pad);
+        return STOKER_OK;
+    }
+    STK_TRY(read_part(reader, part, tokens, err));
+    if (labels) memcpy(labels, tokens + first, (count - first) * sizeof *labels);
+    if (!item->has_pad && may_hold(reader, pad)) item->has_pad = reader->ops->find(tokens, count, pad);
+    return STOKER_OK;
+}
+
 static stoker_status add_part(struct item *item, const struct part *part, stoker_error *err)
 {
     uint64_t inside = part->count;
@@ -248,9 +289,19 @@ static stoker_status add_part(struct item *item, const struct part *part, stoker
         STK_TRY(read_part(item->reader, &tail, &item->last, err));
     }
     head.count = inside;
-    STK_TRY(read_part(item->reader, &head, item->out.tokens + item->used, err));
+    STK_TRY(add_tokens(item, &head, err));
     item->used += part->count;
     return STOKER_OK;
+}
+
+static void add_padding(struct item *item)
+{
+    for (uint64_t i = item->used; i < item->length; i++) {
+        item->out.tokens[i] = item->form->pad;
+        if (item->out.labels && i > 0) item->out.labels[i - 1] = item->form->pad;
+        item->has_pad = true;
+    }
+    if (item->used < item->length + item->extra) item->last = item->form->pad;
 }
 
 static stoker_status gather(struct item *item, struct parts *parts, stoker_error *err)
@@ -271,8 +322,7 @@ static stoker_status gather(struct item *item, struct parts *parts, stoker_error
         has_waiting = true;
     }
     if (item->form->documents) STK_TRY(end_bounds(item, parts->sample, waiting, has_waiting, err));
-    for (uint64_t i = item->used; i < item->length; i++) item->out.tokens[i] = item->form->pad;
-    if (item->used < item->length + item->extra) item->last = item->form->pad;
+    add_padding(item);
     return STOKER_OK;
 }
 
@@ -313,34 +363,16 @@ static void mask(const struct item *item)
     }
 }
 
-/* A pad id of -1 is only looked for where a value could be negative, or where padding was added. */
-static bool may_hold(const struct item *item, int64_t value)
-{
-    if (item->used < item->length + item->extra || item->reader->gpt->mock) return true;
-    switch (item->reader->facts.dtype_code) {
-    case STOKER_TOKEN_UINT8: return value >= 0 && value <= UINT8_MAX;
-    case STOKER_TOKEN_UINT16: return value >= 0 && value <= UINT16_MAX;
-    default: return true;
-    }
-}
-
-/* Labels from the text, masks from the text as it is, then the pad ids out of all of them. */
+/* The last label, masks from the text as it is, then the pad ids out of all of them. */
 static void finish(const struct item *item)
 {
     const struct stk_item_ops *ops = item->reader->ops;
     const size_t length = (size_t)item->length;
     const int64_t pad = item->form->pad, last = item->extra ? item->last : pad;
-    if (item->out.labels) {
-        memcpy(item->out.labels, item->out.tokens + 1, (length - 1) * sizeof *item->out.labels);
-        item->out.labels[length - 1] = last;
-    }
     mask(item);
-    bool inside = may_hold(item, pad) && ops->find(item->out.tokens, length, pad);
-    if (last == pad) {
-        if (item->out.labels) item->out.labels[length - 1] = 0;
-        if (item->out.loss_mask) item->out.loss_mask[length - 1] = 0.0f;
-    }
-    if (!inside) return;
+    if (item->out.labels) item->out.labels[length - 1] = last == pad ? 0 : last;
+    if (item->out.loss_mask && last == pad) item->out.loss_mask[length - 1] = 0.0f;
+    if (!item->has_pad) return;
     if (item->out.loss_mask) ops->unmask(item->out.tokens + 1, length - 1, pad, item->out.loss_mask);
     if (item->out.labels) ops->clear(item->out.labels, length - 1, pad);
     ops->clear(item->out.tokens, length, pad);

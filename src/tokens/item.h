@@ -14,6 +14,8 @@
 struct stk_item_ops {
     /* `count` little-endian integers of a token dtype (u8, i8, i16, i32, i64, u16) to int64. */
     void (*widen)(int dtype_code, const void *from, size_t count, int64_t *out);
+    /* Whether one of them is `value`, which they are compared with as they are: without a pass over wider ones. */
+    bool (*holds)(int dtype_code, const void *from, size_t count, int64_t value);
     /* 0, 1, 2, ... */
     void (*ramp)(int64_t *out, size_t count);
     void (*fill)(float *out, size_t count, float value);

@@ -48,6 +48,27 @@ static void widen(int dtype_code, const void *from, size_t count, int64_t *out)
     }
 }
 
+#define HOLDS(type)                                                                                                    \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        type here;                                                                                                     \
+        memcpy(&here, (const uint8_t *)from + i * sizeof here, sizeof here);                                           \
+        if (here == value) return true;                                                                                \
+    }
+
+static bool holds(int dtype_code, const void *from, size_t count, int64_t value)
+{
+    STK_ASSERT(stk_item_is_integer(dtype_code));
+    switch (dtype_code) {
+    case STOKER_TOKEN_UINT8: HOLDS(uint8_t) break;
+    case STOKER_TOKEN_INT8: HOLDS(int8_t) break;
+    case STOKER_TOKEN_INT16: HOLDS(int16_t) break;
+    case STOKER_TOKEN_INT32: HOLDS(int32_t) break;
+    case STOKER_TOKEN_UINT16: HOLDS(uint16_t) break;
+    default: HOLDS(int64_t) break;
+    }
+    return false;
+}
+
 static void ramp(int64_t *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) out[i] = (int64_t)i;
@@ -77,7 +98,7 @@ static void clear(int64_t *values, size_t count, int64_t value)
         if (values[i] == value) values[i] = 0;
 }
 
-const struct stk_item_ops stk_item_plain = {widen, ramp, fill, find, unmask, clear};
+const struct stk_item_ops stk_item_plain = {widen, holds, ramp, fill, find, unmask, clear};
 
 const struct stk_item_ops *stk_item_best(void)
 {

@@ -27,6 +27,12 @@ static void test_widening_keeps_values(void **state)
     assert_true(out[0] == -32768 && out[1] == -1 && out[2] == 32767);
     ops->widen(STOKER_TOKEN_UINT16, bytes + 1, 3, out);
     assert_true(out[0] == 32768 && out[1] == 65535 && out[2] == 32767);
+    assert_true(ops->holds(STOKER_TOKEN_UINT16, bytes + 1, 3, 65535));
+    assert_false(ops->holds(STOKER_TOKEN_UINT16, bytes + 1, 3, -1));
+    assert_true(ops->holds(STOKER_TOKEN_INT16, bytes + 1, 3, -1));
+    assert_false(ops->holds(STOKER_TOKEN_INT16, bytes + 1, 2, 32767));
+    assert_true(ops->holds(STOKER_TOKEN_INT8, small, 3, -128));
+    assert_true(ops->holds(STOKER_TOKEN_INT64, longs, 3, INT64_MAX));
     memcpy(bytes + 1, words, sizeof words);
     ops->widen(STOKER_TOKEN_INT32, bytes + 1, 3, out);
     assert_true(out[0] == INT32_MIN && out[1] == -1 && out[2] == INT32_MAX);

@@ -34,19 +34,62 @@ WIDE static inline void store(int64_t *out, __m256i values) { _mm256_storeu_si25
         store(out + i + 4, convert(load(bytes + (size) * (i + 4))));                                                   \
     }
 
+/* Elements before the first whole vector of `out`: stores that cross a cache line take two turns. */
+static inline size_t before_vector(const int64_t *out, size_t count)
+{
+    size_t head = (0 - (uintptr_t)out / sizeof *out) % 4;
+    return head < count ? head : count;
+}
+
 WIDE static void widen(int dtype_code, const void *from, size_t count, int64_t *out)
 {
     const uint8_t *bytes = from;
-    size_t i = 0, size = 0;
+    size_t i = before_vector(out, count), size = 0;
+    stk_item_plain.widen(dtype_code, bytes, i, out);
     switch (dtype_code) {
     case STOKER_TOKEN_UINT8: size = 1; WIDEN(1, load4, _mm256_cvtepu8_epi64) break;
     case STOKER_TOKEN_INT8: size = 1; WIDEN(1, load4, _mm256_cvtepi8_epi64) break;
     case STOKER_TOKEN_UINT16: size = 2; WIDEN(2, load8, _mm256_cvtepu16_epi64) break;
     case STOKER_TOKEN_INT16: size = 2; WIDEN(2, load8, _mm256_cvtepi16_epi64) break;
     case STOKER_TOKEN_INT32: size = 4; WIDEN(4, load16, _mm256_cvtepi32_epi64) break;
-    default: break; /* the same number of bytes: a copy */
+    default: size = sizeof *out; break; /* a copy */
     }
     stk_item_plain.widen(dtype_code, bytes + i * size, count - i, out + i);
+}
+
+WIDE static inline __m256i load32(const uint8_t *from)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)from);
+}
+
+/* 64 bytes a turn. `wanted` has the value in each lane. */
+#define HOLDS(size, compare)                                                                                           \
+    for (; i + 64 / (size) <= count; i += 64 / (size)) {                                                               \
+        __m256i low = compare(load32(bytes + (size)*i), wanted);                                                       \
+        __m256i high = compare(load32(bytes + (size)*i + 32), wanted);                                                 \
+        if (_mm256_movemask_epi8(_mm256_or_si256(low, high)) != 0) return true;                                        \
+    }
+
+WIDE static bool holds(int dtype_code, const void *from, size_t count, int64_t value)
+{
+    const uint8_t *bytes = from;
+    size_t i = 0, size = 0;
+    __m256i wanted = _mm256_set1_epi16((int16_t)(uint16_t)((uint64_t)value & UINT16_MAX));
+    switch (dtype_code) {
+    case STOKER_TOKEN_UINT16:
+        if (value < 0 || value > UINT16_MAX) return false;
+        size = 2;
+        HOLDS(2, _mm256_cmpeq_epi16)
+        break;
+    case STOKER_TOKEN_INT32:
+        if (value < INT32_MIN || value > INT32_MAX) return false;
+        size = 4;
+        wanted = _mm256_set1_epi32((int32_t)value);
+        HOLDS(4, _mm256_cmpeq_epi32)
+        break;
+    default: break; /* the rest is rare */
+    }
+    return stk_item_plain.holds(dtype_code, bytes + i * size, count - i, value);
 }
 
 WIDE static void ramp(int64_t *out, size_t count)
@@ -111,7 +154,7 @@ WIDE static void clear(int64_t *values, size_t count, int64_t value)
 
 const struct stk_item_ops *stk_item_wide(void)
 {
-    static const struct stk_item_ops wide = {widen, ramp, fill, find, unmask, clear};
+    static const struct stk_item_ops wide = {widen, holds, ramp, fill, find, unmask, clear};
     return __builtin_cpu_supports("avx2") ? &wide : NULL;
 }
 

@@ -50,6 +50,37 @@ static void test_widening_is_the_same(void **state)
             }
 }
 
+/* Elements of three values near a border of the type, and what is looked for around it and far from it. */
+static void test_looking_for_a_value_is_the_same(void **state)
+{
+    (void)state;
+    const struct stk_item_ops *wide = wide_or_skip();
+    static const int codes[] = {STOKER_TOKEN_UINT8, STOKER_TOKEN_INT8,  STOKER_TOKEN_INT16,
+                                STOKER_TOKEN_INT32, STOKER_TOKEN_INT64, STOKER_TOKEN_UINT16};
+    int found = 0, missed = 0;
+    for (size_t code = 0; code < sizeof codes / sizeof codes[0]; code++)
+        for (size_t count = 0; count <= MOST; count++)
+            for (size_t shift = 0; shift < 3; shift++) {
+                size_t bytes = stoker_token_dtype_size(codes[code]), size = count * bytes;
+                uint8_t *from = malloc(size + shift + 1);
+                assert_non_null(from);
+                memset(from, 0xFF, size + shift);
+                if (count > 0) from[shift + noise() % count * bytes] = 0xFD;
+                int64_t values[CELLS];
+                stk_item_plain.widen(codes[code], from + shift, count, values);
+                const int64_t wanted[] = {-3,        -1,        0xFD,      0xFF,       0xFFFD,  0xFFFF,
+                                          INT32_MAX, INT64_MIN, INT64_MAX, 0xFFFFFFFF, 0x1FFFD, -0x10003};
+                for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
+                    bool there = stk_item_plain.find(values, count, wanted[w]);
+                    assert_int_equal(stk_item_plain.holds(codes[code], from + shift, count, wanted[w]), there);
+                    assert_int_equal(wide->holds(codes[code], from + shift, count, wanted[w]), there);
+                    found += there, missed += !there;
+                }
+                free(from);
+            }
+    assert_true(found > 1000 && missed > 1000);
+}
+
 static void test_loops_over_values_are_the_same(void **state)
 {
     (void)state;
@@ -82,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_widening_is_the_same),
+        cmocka_unit_test(test_looking_for_a_value_is_the_same),
         cmocka_unit_test(test_loops_over_values_are_the_same),
     };
     return stk_run_tests(tests);

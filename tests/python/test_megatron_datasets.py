@@ -7,6 +7,8 @@ import os
 import pickle
 import subprocess
 import sys
+from queue import Queue
+from threading import Thread
 
 import pytest
 from megatron_data import Tokenizer, corpus, options, write
@@ -15,6 +17,7 @@ numpy = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 
 from stoker import errors  # noqa: E402
+from stoker._megatron import tensors  # noqa: E402
 from stoker.megatron import (  # noqa: E402
     BlendedDataset,
     BlendedMegatronDatasetBuilder,
@@ -269,6 +272,64 @@ def test_many_items_share_no_byte_and_outlive_their_dataset(prefix, tmp_path):
     items[0]["tokens"].fill_(77)
     same(items[1], wanted[1])
     assert torch.equal(items[0]["labels"], wanted[0]["labels"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_items_of_an_older_pytorch(prefix, tmp_path, form, monkeypatch):
+    """One without a table of functions for DLPack: the tensors are then made in Python."""
+    recent = build(prefix, tmp_path, **FORMS[form])[0]
+    indices = [5, 0, -1, 5]
+    wanted, padding = [recent[i] for i in indices], recent[None]
+    monkeypatch.setattr(tensors, "exchange_or_none", lambda: None)
+    older = build(prefix, tmp_path, **FORMS[form])[0]
+    same(older[None], padding)
+    for got in ([older[i] for i in indices], older.__getitems__(indices)):
+        for item, expected in zip(got, wanted, strict=True):
+            same(item, expected)
+
+
+def test_a_table_that_is_none_is_refused(prefix, tmp_path):
+    train = build(prefix, tmp_path)[0]
+    core = train._core_dataset()
+    with pytest.raises(RuntimeError, match="set_tensors"):
+        core.tensors(0)
+    for bad in (None, torch.zeros(1).__dlpack__()):
+        with pytest.raises(ValueError):
+            core.set_tensors(bad, {})
+    with pytest.raises(RuntimeError, match="set_tensors"):
+        core.tensors_of_many([0])
+
+
+def test_items_are_dropped_on_other_threads(prefix, tmp_path):
+    """Memory goes back to its pool from any thread, and never while a tensor is on it."""
+    train = build(prefix, tmp_path, create_attention_mask=False)[0]
+    wanted = [copy.deepcopy(train[i]) for i in range(len(train))]
+    queue, bad = Queue(maxsize=20), []
+
+    def check():
+        while (entry := queue.get()) is not None:
+            idx, item = entry
+            if not all(torch.equal(item[key], wanted[idx][key]) for key in item):
+                bad.append(idx)
+            for key in ("tokens", "labels", "loss_mask"):
+                item[key].fill_(-7)
+
+    threads = [Thread(target=check) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for turn in range(600):
+        idx = turn % len(train)
+        if turn % 3:
+            queue.put((idx, train[idx]))
+        else:
+            for entry in zip([idx, 0, 1], train.__getitems__([idx, 0, 1]), strict=True):
+                queue.put(entry)
+    del train
+    for _ in threads:
+        queue.put(None)
+    for thread in threads:
+        thread.join()
+    assert bad == []
 
 
 def test_many_items_of_a_users_class_are_his(prefix, tmp_path):

@@ -96,17 +96,34 @@ def _joiner(layout: Any, constant_names: tuple[str, ...], length: int, order: tu
     return tensors.joiner(dict(layout), constants, order)
 
 
+def _constant_tensors(config: Any) -> dict[str, Any]:
+    return {name: tensors.to_tensor(value) for name, value in _constants(config).items()}
+
+
+def _makes_tensors(core: Any, config: Any) -> bool:
+    """Has the C dataset make tensors, where PyTorch offers the functions for that (2.10 and later)."""
+    exchange = tensors.exchange_or_none()
+    if exchange is not None:
+        core.set_tensors(exchange, _constant_tensors(config))
+    return exchange is not None
+
+
 def maker(dataset: Any) -> Callable[[int | None], dict[str, Any]]:
     """The function that makes one item."""
     if reads_own_text(type(dataset)):
         return lambda idx: _from_own_text(dataset, idx)
     config, core = dataset.config, dataset._core_dataset()
-    fetch = core.parts
-    join = _joiner(tuple(core.layout().items()), _constant_names(config), config.sequence_length, order_of(config))
+    fetch = core.tensors if _makes_tensors(core, config) else None
+    if fetch is None:
+        parts = core.parts
+        join = _joiner(tuple(core.layout().items()), _constant_names(config), config.sequence_length, order_of(config))
+
+        def fetch(idx: int | None) -> dict[str, Any]:
+            return join(parts(idx))
 
     def make(idx: int | None) -> dict[str, Any]:
         try:
-            return join(fetch(idx))
+            return fetch(idx)
         except errors.StokerError as error:
             raise failures.of_item(error, dataset._name()) from None
 
@@ -120,14 +137,20 @@ def maker_of_many(dataset: Any) -> Callable[[Sequence[int | None]], list[dict[st
     if reads_own_text(type(dataset)) or type(dataset).__getitem__ is not GPTDataset.__getitem__:
         return lambda indices: [dataset[idx] for idx in indices]
     core = dataset._core_dataset()
-    constants = {name: tensors.to_tensor(value) for name, value in _constants(dataset.config).items()}
-    fetch, split = core.parts_of_many, tensors.splitter(core.layout(), constants, order_of(dataset.config))
+    if _makes_tensors(core, dataset.config):
+        fetch = core.tensors_of_many
+    else:
+        parts = core.parts_of_many
+        split = tensors.splitter(core.layout(), _constant_tensors(dataset.config), order_of(dataset.config))
+
+        def fetch(indices: Sequence[int]) -> list[dict[str, Any]]:
+            return split(parts(indices), len(indices))
 
     def make(indices: Sequence[int | None]) -> list[dict[str, Any]]:
         if None in indices:
             return [dataset[idx] for idx in indices]
         try:
-            return split(fetch(indices), len(indices))
+            return fetch(indices)
         except errors.StokerError as error:
             raise failures.of_item(error, dataset._name()) from None
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Items and batches as views of one buffer: torch tensors where PyTorch is installed, else NumPy arrays.
 
-The C library fills one block and lends its parts; what happens here, for each item, is one call for each part.
+The C library fills one block and lends its parts; what happens here, for each item, is one call for each part. A recent
+PyTorch is not asked here: it offers its functions to the C extension (``exchange_or_none``), which makes whole items.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Layout", "allocate", "joiner", "plain", "splitter", "to_tensor", "torch_or_none"]
+__all__ = ["Layout", "allocate", "exchange_or_none", "joiner", "plain", "splitter", "to_tensor", "torch_or_none"]
 
 #: name -> (offset, NumPy's dtype text, shape)
 Layout = Mapping[str, "tuple[int, str, tuple[int, ...]]"]
@@ -33,6 +34,12 @@ def torch_or_none() -> Any:
     except ImportError:
         return None
     return torch
+
+
+def exchange_or_none() -> Any:
+    """PyTorch's table of C functions for DLPack; None if it has none."""
+    torch = torch_or_none()
+    return None if torch is None else getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 
 
 def _torch_dtype(text: str) -> Any:
