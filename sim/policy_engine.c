@@ -265,7 +265,7 @@ static void shell_made(struct sim_run *run, uint32_t index, bool lost)
     if (sim_uniform(run->seed, SIM_STREAM_LOSS, shell->messages) < run->config->messages.doubled) tell(run, &event);
 }
 
-/* The rank's own server sees that the part is there, perhaps before the engine has heard of it, and makes it no more. */
+/* The rank's own server sees that the part is there, perhaps before the engine hears of it, and makes it no more. */
 static void shell_arrived(struct sim_run *run, uint32_t batch, uint32_t part)
 {
     uint32_t *tries = tries_of(run, batch, part), own = run->rank[run->batches[batch].rank].server;

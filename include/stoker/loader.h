@@ -52,9 +52,11 @@ typedef struct stoker_client_options {
                                                 stoker */
     void *log_user;
     stoker_log_level log_level;
+    const char *policy; /**< of a DataServer that is started here (stoker/service.h), which may be another one's; NULL:
+                             the environment's, else "deadline" */
 } stoker_client_options;
 
-#define STOKER_CLIENT_OPTIONS_INIT { sizeof(stoker_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, STOKER_LOG_ERROR }
+#define STOKER_CLIENT_OPTIONS_INIT { sizeof(stoker_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, STOKER_LOG_ERROR, 0 }
 
 /** Find the job's DataServer on this host, or start it, and register this process as a rank.
  *

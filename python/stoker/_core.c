@@ -92,6 +92,10 @@ const char **core_texts(PyObject *sequence, PyObject **out_keep, Py_ssize_t *out
         PyObject *item = PySequence_GetItem(sequence, i);
         PyObject *bytes = NULL;
         if (item == NULL || !PyUnicode_FSConverter(item, &bytes)) {
+            if (item != NULL && PyErr_ExceptionMatches(PyExc_ValueError) &&
+                !PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+                PyErr_Format(PyExc_ValueError, "%R is no path: it holds a zero byte", item);
+            }
             Py_XDECREF(item);
             goto fail;
         }

@@ -36,8 +36,22 @@ int core_duration(PyObject *seconds, uint64_t *out_ns);
  * the text. The caller frees the array with PyMem_Free and drops `keep`. */
 const char **core_texts(PyObject *sequence, PyObject **out_keep, Py_ssize_t *out_count);
 
-/* A sequence of numbers of 64 bits as an array of at least one, freed by PyMem_Free; NULL with an exception. */
-uint64_t *core_numbers(PyObject *sequence, size_t *out_count);
+/* Where a number without a sign goes, of 2, 4 or 8 bytes, and what it is called. */
+struct core_number {
+    const char *name;
+    void *out;
+    size_t size;
+};
+
+/* Two arguments of PyArg_Parse for the format "O&", in the place of a pointer for "H", "I" or "K": OverflowError for a
+ * number that the target cannot hold, TypeError for what is no number, both with its name and value. */
+#define CORE_NUMBER(name, target)                                                                                      \
+    core_number, &(struct core_number) { (name), &(target), sizeof(target) }
+int core_number(PyObject *object, void *number);
+
+/* A sequence of numbers of 64 bits as an array of at least one, freed by PyMem_Free; NULL with an exception that says
+ * `name`. */
+uint64_t *core_numbers(PyObject *sequence, const char *name, size_t *out_count);
 
 /* Reads the keywords of Client.open_loader(); *out_quarantine is a new object that the options point into, or NULL. -1
  * with an exception. */

@@ -210,6 +210,7 @@ class Client:
         local_world_size: int = 1,
         connect_timeout: float | None = None,
         log_level: int = 1,
+        policy: str | None = None,
     ) -> None: ...
     @property
     def server_pid(self) -> int: ...
@@ -244,6 +245,8 @@ class Loader:
         draws: Sequence[int] | None = None,
         samples: int = 0,
         estimate_ns: int = 0,
+        part: int = 0,
+        parts: int = 1,
         /,
     ) -> None: ...
     def next(self, timeout: float | None = None) -> Batch | None: ...

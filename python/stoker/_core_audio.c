@@ -44,9 +44,11 @@ static int mel_from(PyObject *object, stoker_mel_spec *mel)
         PyErr_SetString(PyExc_TypeError, "mel must be a tuple of 15 numbers, or None");
         return -1;
     }
-    if (!PyArg_ParseTuple(object, "IIIIIiiiIffffff", &mel->bands, &mel->fft, &mel->window, &mel->hop, &mel->power,
-                          &scale, &norm, &log, &mel->last_frame, &mel->f_min, &mel->f_max, &mel->floor, &mel->range,
-                          &mel->add, &mel->multiply)) {
+    if (!PyArg_ParseTuple(object, "O&O&O&O&O&iiiO&ffffff", CORE_NUMBER("bands", mel->bands),
+                          CORE_NUMBER("fft", mel->fft), CORE_NUMBER("window", mel->window),
+                          CORE_NUMBER("hop", mel->hop), CORE_NUMBER("power", mel->power), &scale, &norm, &log,
+                          CORE_NUMBER("last_frame", mel->last_frame), &mel->f_min, &mel->f_max, &mel->floor,
+                          &mel->range, &mel->add, &mel->multiply)) {
         return -1;
     }
     mel->scale = (stoker_mel_scale)scale;
@@ -58,7 +60,7 @@ static int mel_from(PyObject *object, stoker_mel_spec *mel)
 /* The keywords of a form, after the first positional argument. */
 #define FORM_NAMES                                                                                                     \
     "rate", "channels", "dtype", "start_s", "duration_s", "start", "short_sound", "seek", "mark", "damaged_max", "mel"
-#define FORM_FORMAT "IIiddiiiIdO"
+#define FORM_FORMAT "O&O&iddiiiO&dO"
 
 struct form_arguments {
     stoker_audio_spec spec;
@@ -68,9 +70,9 @@ struct form_arguments {
 };
 
 #define FORM_POINTERS(form)                                                                                            \
-    &(form).spec.rate, &(form).spec.channels, &(form).dtype, &(form).spec.start_s, &(form).spec.duration_s,            \
-        &(form).start, &(form).short_sound, &(form).seek, &(form).spec.mark, &(form).spec.damaged_max,                 \
-        &(form).mel_object
+    CORE_NUMBER("rate", (form).spec.rate), CORE_NUMBER("channels", (form).spec.channels), &(form).dtype,               \
+        &(form).spec.start_s, &(form).spec.duration_s, &(form).start, &(form).short_sound, &(form).seek,               \
+        CORE_NUMBER("mark", (form).spec.mark), &(form).spec.damaged_max, &(form).mel_object
 
 static void form_init(struct form_arguments *form)
 {
@@ -111,8 +113,8 @@ static PyObject *read_audio(PyObject *self, PyObject *args, PyObject *kwargs)
     unsigned long long draw = 0;
     struct form_arguments form;
     form_init(&form);
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|K" FORM_FORMAT, names, PyUnicode_FSConverter, &path, &draw,
-                                     FORM_POINTERS(form))) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&" FORM_FORMAT, names, PyUnicode_FSConverter, &path,
+                                     CORE_NUMBER("draw", draw), FORM_POINTERS(form))) {
         return NULL;
     }
     if (form_finish(&form) < 0) {
@@ -142,12 +144,16 @@ static PyObject *read_audio(PyObject *self, PyObject *args, PyObject *kwargs)
     return Py_BuildValue("(NN)", block, facts);
 }
 
+static stoker_status create_audio(const void *list, const void *spec, stoker_source **out_source, stoker_error *err)
+{
+    return stoker_source_create_audio(list, spec, out_source, err);
+}
+
 static PyObject *audio_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
     static char *names[] = {"paths", FORM_NAMES, "parts", "object", NULL};
     PyObject *paths, *parts = Py_None, *object = Py_None;
-    struct core_paths list;
     struct form_arguments form;
     form_init(&form);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|" FORM_FORMAT "OO", names, &paths, FORM_POINTERS(form), &parts,
@@ -155,17 +161,7 @@ static PyObject *audio_source(PyObject *self, PyObject *args, PyObject *kwargs)
         form_finish(&form) < 0) {
         return NULL;
     }
-    if (core_paths_init(&list, paths, parts, object) < 0) {
-        return NULL;
-    }
-    stoker_source *source = NULL;
-    stoker_error err = {0};
-    stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_source_create_audio(&list.list, &form.spec, &source, &err);
-    Py_END_ALLOW_THREADS
-    core_paths_fini(&list);
-    return status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
+    return core_source_of_paths(create_audio, &form.spec, paths, parts, object);
 }
 
 static PyObject *mel_frames(PyObject *self, PyObject *args)
@@ -174,7 +170,7 @@ static PyObject *mel_frames(PyObject *self, PyObject *args)
     PyObject *object;
     unsigned long long samples;
     stoker_mel_spec mel;
-    if (!PyArg_ParseTuple(args, "OK", &object, &samples) || mel_from(object, &mel) < 0) {
+    if (!PyArg_ParseTuple(args, "OO&", &object, CORE_NUMBER("samples", samples)) || mel_from(object, &mel) < 0) {
         return NULL;
     }
     return PyLong_FromUnsignedLongLong(stoker_mel_frames(&mel, samples));
@@ -187,7 +183,7 @@ static PyObject *log_mel(PyObject *self, PyObject *args)
     unsigned int rate;
     Py_buffer samples, out;
     stoker_mel_spec mel;
-    if (!PyArg_ParseTuple(args, "y*w*IO", &samples, &out, &rate, &object)) {
+    if (!PyArg_ParseTuple(args, "y*w*O&O", &samples, &out, CORE_NUMBER("rate", rate), &object)) {
         return NULL;
     }
     int good = mel_from(object, &mel) == 0;

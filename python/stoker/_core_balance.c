@@ -24,10 +24,10 @@ static void round_free(struct round_arrays *arrays)
 }
 
 /* Numbers above 32 bits become UINT32_MAX, which no round has: the library names the sample. */
-static uint32_t *narrow(PyObject *sequence, size_t *out_count)
+static uint32_t *narrow(PyObject *sequence, const char *name, size_t *out_count)
 {
     size_t count;
-    uint64_t *wide = core_numbers(sequence, &count);
+    uint64_t *wide = core_numbers(sequence, name, &count);
     uint32_t *out = wide != NULL ? PyMem_Malloc((count + 1) * sizeof *out) : NULL;
     if (wide != NULL && out == NULL) {
         PyErr_NoMemory();
@@ -46,18 +46,18 @@ static int round_read(struct round_arrays *arrays, unsigned int ranks, PyObject 
 {
     size_t count = 0, cost_count = 0, assigned = 0;
     *arrays = (struct round_arrays){.round = STOKER_BALANCE_ROUND_INIT};
-    arrays->owners = narrow(owners, &count);
+    arrays->owners = narrow(owners, "owners", &count);
     if (arrays->owners == NULL) {
         return -1;
     }
     if (costs != Py_None) {
-        arrays->costs = core_numbers(costs, &cost_count);
+        arrays->costs = core_numbers(costs, "costs", &cost_count);
     } else {
         arrays->costs = PyMem_Calloc(count + 1, sizeof *arrays->costs);
         cost_count = count;
     }
     if (assignment != Py_None) {
-        arrays->assignment = narrow(assignment, &assigned);
+        arrays->assignment = narrow(assignment, "assignment", &assigned);
     } else {
         arrays->assignment = PyMem_Malloc((count + 1) * sizeof *arrays->assignment);
         assigned = count;
@@ -102,8 +102,9 @@ static PyObject *balance_propose(PyObject *self, PyObject *args, PyObject *kwarg
     unsigned long long transfer_cost = 0;
     stoker_balance_gate gate = STOKER_BALANCE_GATE_INIT;
     struct round_arrays arrays;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IOO|KI", names, &ranks, &owners, &costs, &transfer_cost,
-                                     &gate.min_gain_ppm) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&OO|O&O&", names, CORE_NUMBER("ranks", ranks), &owners, &costs,
+                                     CORE_NUMBER("transfer_cost", transfer_cost),
+                                     CORE_NUMBER("min_gain_ppm", gate.min_gain_ppm)) ||
         round_read(&arrays, ranks, owners, costs, Py_None) < 0) {
         return NULL;
     }
@@ -124,7 +125,7 @@ static PyObject *balance_load(PyObject *self, PyObject *args)
     PyObject *owners, *costs, *assignment = Py_None;
     unsigned int ranks;
     struct round_arrays arrays;
-    if (!PyArg_ParseTuple(args, "IOO|O", &ranks, &owners, &costs, &assignment) ||
+    if (!PyArg_ParseTuple(args, "O&OO|O", CORE_NUMBER("ranks", ranks), &owners, &costs, &assignment) ||
         round_read(&arrays, ranks, owners, costs, assignment) < 0) {
         return NULL;
     }
@@ -142,7 +143,7 @@ static PyObject *balance_plan(PyObject *self, PyObject *args)
     PyObject *owners, *assignment;
     unsigned int ranks;
     struct round_arrays arrays;
-    if (!PyArg_ParseTuple(args, "IOO", &ranks, &owners, &assignment) ||
+    if (!PyArg_ParseTuple(args, "O&OO", CORE_NUMBER("ranks", ranks), &owners, &assignment) ||
         round_read(&arrays, ranks, owners, Py_None, assignment) < 0) {
         return NULL;
     }
@@ -176,11 +177,11 @@ static PyObject *loader_gather(PyObject *self, PyObject *args)
     PyObject *object, *members;
     unsigned long long number;
     Py_buffer data;
-    if (!PyArg_ParseTuple(args, "OKOy*", &object, &number, &members, &data)) {
+    if (!PyArg_ParseTuple(args, "OO&Oy*", &object, CORE_NUMBER("number", number), &members, &data)) {
         return NULL;
     }
     stoker_gather gather = {.number = number, .data = data.buf, .size = (size_t)data.len};
-    uint32_t *ranks = narrow(members, &gather.rank_count);
+    uint32_t *ranks = narrow(members, "members", &gather.rank_count);
     stoker_loader *loader = ranks != NULL ? core_loader_enter(object) : NULL;
     stoker_error err = {0};
     stoker_status status = STOKER_OK;
@@ -241,7 +242,8 @@ static PyObject *loader_gathered(PyObject *self, PyObject *args)
     PyObject *object, *seconds = NULL, *data = NULL;
     unsigned long long number;
     uint64_t timeout_ns;
-    if (!PyArg_ParseTuple(args, "OK|O", &object, &number, &seconds) || core_duration(seconds, &timeout_ns) < 0) {
+    if (!PyArg_ParseTuple(args, "OO&|O", &object, CORE_NUMBER("number", number), &seconds) ||
+        core_duration(seconds, &timeout_ns) < 0) {
         return NULL;
     }
     return wait_heard(object, number, timeout_ns, &data, NULL, NULL) == STOKER_OK ? data : NULL;
@@ -255,7 +257,8 @@ static PyObject *loader_take(PyObject *self, PyObject *args)
     uint64_t timeout_ns;
     stoker_batch *batch = NULL;
     uint32_t tag = 0;
-    if (!PyArg_ParseTuple(args, "OK|O", &object, &number, &seconds) || core_duration(seconds, &timeout_ns) < 0 ||
+    if (!PyArg_ParseTuple(args, "OO&|O", &object, CORE_NUMBER("number", number), &seconds) ||
+        core_duration(seconds, &timeout_ns) < 0 ||
         wait_heard(object, number, timeout_ns, NULL, &batch, &tag) != STOKER_OK) {
         return NULL;
     }
@@ -269,7 +272,8 @@ static PyObject *loader_give(PyObject *self, PyObject *args)
     PyObject *object, *batch_object;
     unsigned int rank, tag;
     unsigned long long number;
-    if (!PyArg_ParseTuple(args, "OOIKI", &object, &batch_object, &rank, &number, &tag)) {
+    if (!PyArg_ParseTuple(args, "OOO&O&O&", &object, &batch_object, CORE_NUMBER("rank", rank),
+                          CORE_NUMBER("number", number), CORE_NUMBER("tag", tag))) {
         return NULL;
     }
     stoker_batch *batch = core_batch_handle(batch_object);

@@ -108,7 +108,8 @@ static PyObject *batch_region(PyObject *object, PyObject *args)
 {
     stoker_batch *batch = ((struct batch_object *)object)->batch;
     unsigned long long skeleton_offset, offset, size;
-    if (!PyArg_ParseTuple(args, "KKK", &skeleton_offset, &offset, &size)) {
+    if (!PyArg_ParseTuple(args, "O&O&O&", CORE_NUMBER("skeleton_offset", skeleton_offset),
+                          CORE_NUMBER("offset", offset), CORE_NUMBER("size", size))) {
         return NULL;
     }
     stoker_batch_info info;

@@ -230,7 +230,7 @@ static PyObject *shuffled_range(PyObject *self, PyObject *args)
     (void)self;
     unsigned long long seed, count;
     const char *text;
-    if (!PyArg_ParseTuple(args, "KKs", &seed, &count, &text)) {
+    if (!PyArg_ParseTuple(args, "O&O&s", CORE_NUMBER("seed", seed), CORE_NUMBER("count", count), &text)) {
         return NULL;
     }
     stoker_index_dtype dtype = strcmp(text, "<i4") == 0   ? STOKER_INDEX_INT32
@@ -273,9 +273,10 @@ static PyObject *token_source(PyObject *self, PyObject *args, PyObject *kwargs)
     stoker_token_spec spec = STOKER_TOKEN_SPEC_INIT;
     unsigned long long count = 0;
     long long pad = -1, eod = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OKLLppppp", names, &sequence, &blend, &count, &pad, &eod,
-                                     &form.reset_position_ids, &form.reset_attention_mask, &form.eod_mask_loss,
-                                     &form.attention_mask, &form.documents)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO&LLppppp", names, &sequence, &blend,
+                                     CORE_NUMBER("count", count), &pad, &eod, &form.reset_position_ids,
+                                     &form.reset_attention_mask, &form.eod_mask_loss, &form.attention_mask,
+                                     &form.documents)) {
         return NULL;
     }
     form.pad = pad;

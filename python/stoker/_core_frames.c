@@ -55,37 +55,6 @@ static stoker_status frames_take(void *user, size_t position, const uint8_t *rgb
     return STOKER_OK;
 }
 
-/* Indices as a private array; NULL with *out_count 0 and no exception for None. */
-static uint64_t *index_array(PyObject *sequence, size_t *out_count)
-{
-    *out_count = 0;
-    if (sequence == Py_None) {
-        return NULL;
-    }
-    Py_ssize_t count = PySequence_Size(sequence);
-    if (count < 0) {
-        return NULL;
-    }
-    uint64_t *indices = PyMem_Calloc((size_t)count + 1, sizeof *indices);
-    if (indices == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        PyObject *number = item != NULL ? PyNumber_Index(item) : NULL;
-        Py_XDECREF(item);
-        indices[i] = number != NULL ? PyLong_AsUnsignedLongLong(number) : 0;
-        Py_XDECREF(number);
-        if (PyErr_Occurred() != NULL) {
-            PyMem_Free(indices);
-            return NULL;
-        }
-    }
-    *out_count = (size_t)count;
-    return indices;
-}
-
 /* Times as a private array; NULL with *out_count 0 and no exception for None. */
 static double *time_array(PyObject *sequence, size_t *out_count)
 {
@@ -121,8 +90,9 @@ static int fill_list(stoker_frame_list *list, PyObject *indices, PyObject *secon
         PyErr_SetString(PyExc_ValueError, "both indices and seconds are given");
         return -1;
     }
-    list->indices = index_array(indices, &list->count);
-    if (list->indices == NULL && PyErr_Occurred() == NULL) {
+    if (indices != Py_None) {
+        list->indices = core_numbers(indices, "indices", &list->count);
+    } else {
         list->seconds = time_array(seconds, &list->count);
     }
     return PyErr_Occurred() != NULL ? -1 : 0;
@@ -162,9 +132,9 @@ static PyObject *frames(PyObject *self, PyObject *args, PyObject *kwargs)
     int untagged = 0, apply_sar = 0, ignore_rotation = 0;
     stoker_frame_list list = {.count = 0};
     stoker_plan *parsed = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OIIOippOO", names, PyUnicode_FSConverter, &path, &indices,
-                                     &list.width, &list.height, &seconds, &untagged, &apply_sar, &ignore_rotation,
-                                     &background, &plan)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OO&O&OippOO", names, PyUnicode_FSConverter, &path, &indices,
+                                     CORE_NUMBER("width", list.width), CORE_NUMBER("height", list.height), &seconds,
+                                     &untagged, &apply_sar, &ignore_rotation, &background, &plan)) {
         return NULL;
     }
     list.picture.untagged = (stoker_untagged)untagged;

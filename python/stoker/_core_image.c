@@ -63,7 +63,7 @@ static PyObject *probe_image(PyObject *self, PyObject *args)
 #define FORM_NAMES                                                                                                     \
     "width", "height", "dtype", "layout", "resize", "filter", "mode", "background", "ignore_orientation", "partial",   \
         "pixels_max", "mean", "std", "augment"
-#define FORM_FORMAT "IIiiiiiOpiIOOO"
+#define FORM_FORMAT "O&O&iiiiiOpiO&OOO"
 
 struct form_arguments {
     stoker_image_spec spec;
@@ -72,9 +72,9 @@ struct form_arguments {
 };
 
 #define FORM_POINTERS(form)                                                                                            \
-    &(form).spec.width, &(form).spec.height, &(form).dtype, &(form).layout, &(form).resize, &(form).filter,            \
-        &(form).mode, &(form).background, &(form).ignore_orientation, &(form).partial, &(form).spec.pixels_max,        \
-        &(form).mean, &(form).std, &(form).augment
+    CORE_NUMBER("width", (form).spec.width), CORE_NUMBER("height", (form).spec.height), &(form).dtype, &(form).layout, \
+        &(form).resize, &(form).filter, &(form).mode, &(form).background, &(form).ignore_orientation, &(form).partial, \
+        CORE_NUMBER("pixels_max", (form).spec.pixels_max), &(form).mean, &(form).std, &(form).augment
 
 static void form_init(struct form_arguments *form)
 {
@@ -157,12 +157,16 @@ static PyObject *read_image(PyObject *self, PyObject *args, PyObject *kwargs)
                          (unsigned long long)result.bytes_read);
 }
 
+static stoker_status create_images(const void *list, const void *spec, stoker_source **out_source, stoker_error *err)
+{
+    return stoker_source_create_images(list, spec, out_source, err);
+}
+
 static PyObject *image_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
     static char *names[] = {"paths", FORM_NAMES, "parts", "object", NULL};
     PyObject *paths, *parts = Py_None, *object = Py_None;
-    struct core_paths list;
     struct form_arguments form;
     form_init(&form);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|" FORM_FORMAT "OO", names, &paths, FORM_POINTERS(form), &parts,
@@ -170,17 +174,7 @@ static PyObject *image_source(PyObject *self, PyObject *args, PyObject *kwargs)
         form_finish(&form) < 0) {
         return NULL;
     }
-    if (core_paths_init(&list, paths, parts, object) < 0) {
-        return NULL;
-    }
-    stoker_source *source = NULL;
-    stoker_error err = {0};
-    stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_source_create_images(&list.list, &form.spec, &source, &err);
-    Py_END_ALLOW_THREADS
-    core_paths_fini(&list);
-    return status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
+    return core_source_of_paths(create_images, &form.spec, paths, parts, object);
 }
 
 static PyMethodDef image_functions[] = {

@@ -3,34 +3,19 @@
  * Client and Loader: blocking calls without the interpreter lock, in slices, so that signals are seen at once.
  *
  * A client may be closed while loaders of it still exist as Python objects; each call checks for that. Close waits
- * for calls that are inside the library. Log records arrive on the I/O thread, which must never need the interpreter
- * lock: they wait in a ring of plain memory until Python drains it.
+ * for calls that are inside the library.
  */
 #include "_core_batch.h"
+#include "_core_log.h"
 #include "_core_media.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LOG_RECORDS = 64, LOG_ID_BYTES = 48, LOG_TEXT_BYTES = 976 };
-
-struct log_record {
-    int level;
-    char id[LOG_ID_BYTES];
-    char text[LOG_TEXT_BYTES];
-};
-
-struct log_ring {
-    PyThread_type_lock lock; /* guards all below; held for a copy only */
-    unsigned first, count;
-    unsigned long lost;
-    struct log_record records[LOG_RECORDS];
-};
-
 struct client_object {
     PyObject_HEAD stoker_client *client; /* NULL once closed */
-    struct log_ring *log;
+    struct core_log *log;
     int busy; /* calls inside the library; guarded by the interpreter lock, as is `closing` */
     int closing;
     pid_t pid; /* a forked child frees nothing: the handles are its parent's (rule A9) */
@@ -44,59 +29,21 @@ struct loader_object {
 
 static PyTypeObject *client_type, *loader_type;
 
-static void log_take(void *user, stoker_log_level level, const char *id, const char *text)
-{
-    struct log_ring *ring = user;
-    (void)PyThread_acquire_lock(ring->lock, WAIT_LOCK);
-    if (ring->count == LOG_RECORDS) { /* the oldest gives way; the count of lost ones is reported */
-        ring->first = (ring->first + 1) % LOG_RECORDS;
-        ring->count--;
-        ring->lost++;
-    }
-    struct log_record *record = &ring->records[(ring->first + ring->count) % LOG_RECORDS];
-    record->level = (int)level;
-    (void)PyOS_snprintf(record->id, sizeof record->id, "%s", id);
-    (void)PyOS_snprintf(record->text, sizeof record->text, "%s", text);
-    ring->count++;
-    PyThread_release_lock(ring->lock);
-}
-
-static struct log_ring *log_create(void)
-{
-    struct log_ring *ring = calloc(1, sizeof *ring);
-    if (ring == NULL) {
-        return NULL;
-    }
-    ring->lock = PyThread_allocate_lock();
-    if (ring->lock == NULL) {
-        free(ring);
-        return NULL;
-    }
-    return ring;
-}
-
-static void log_destroy(struct log_ring *ring)
-{
-    if (ring != NULL) {
-        PyThread_free_lock(ring->lock);
-        free(ring);
-    }
-}
-
 /* ---------------------------------------------------------------------------------------------------------- client */
 
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"job_key",    "program",          "shm_dir",         "rank",      "world_size",
-                            "local_rank", "local_world_size", "connect_timeout", "log_level", NULL};
+    static char *names[] = {"job_key",          "program",         "shm_dir",   "rank",   "world_size", "local_rank",
+                            "local_world_size", "connect_timeout", "log_level", "policy", NULL};
     const char *job_key = NULL;
     PyObject *program = NULL, *shm_dir = NULL, *timeout = NULL;
     stoker_client_options options = STOKER_CLIENT_OPTIONS_INIT;
     options.world_size = options.local_world_size = 1;
     int log_level = STOKER_LOG_WARN;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zOOIIIIOi", names, &job_key, &program, &shm_dir, &options.rank,
-                                     &options.world_size, &options.local_rank, &options.local_world_size, &timeout,
-                                     &log_level)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "|zOOO&O&O&O&Oiz", names, &job_key, &program, &shm_dir, CORE_NUMBER("rank", options.rank),
+            CORE_NUMBER("world_size", options.world_size), CORE_NUMBER("local_rank", options.local_rank),
+            CORE_NUMBER("local_world_size", options.local_world_size), &timeout, &log_level, &options.policy)) {
         return NULL;
     }
     PyObject *program_bytes = NULL, *shm_bytes = NULL;
@@ -109,7 +56,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (self == NULL || core_duration(timeout, &options.connect_timeout_ns) < 0) {
         goto fail;
     }
-    self->log = log_create();
+    self->log = core_log_create();
     if (self->log == NULL) {
         PyErr_NoMemory();
         goto fail;
@@ -120,7 +67,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     options.job_key = job_key;
     options.program = program_bytes != NULL ? PyBytes_AsString(program_bytes) : NULL;
     options.shm_dir = shm_bytes != NULL ? PyBytes_AsString(shm_bytes) : NULL;
-    options.log_fn = log_take;
+    options.log_fn = core_log_take;
     options.log_user = self->log;
     options.log_level = (stoker_log_level)log_level;
     stoker_client *client = NULL;
@@ -201,7 +148,7 @@ static void client_dealloc(PyObject *object)
         stoker_client_close(client);
         Py_END_ALLOW_THREADS
     }
-    log_destroy(self->log);
+    core_log_destroy(self->log);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
 }
@@ -237,33 +184,7 @@ static PyObject *client_status(PyObject *object, PyObject *args)
 static PyObject *client_log(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    struct log_ring *ring = ((struct client_object *)object)->log;
-    PyObject *list = PyList_New(0);
-    struct log_record *record = list != NULL ? malloc(sizeof *record) : NULL;
-    int more = record != NULL;
-    while (more) {
-        (void)PyThread_acquire_lock(ring->lock, WAIT_LOCK);
-        unsigned long lost = ring->lost;
-        more = ring->count > 0;
-        if (more) {
-            *record = ring->records[ring->first];
-            ring->first = (ring->first + 1) % LOG_RECORDS;
-            ring->count--;
-            ring->lost = 0;
-        }
-        PyThread_release_lock(ring->lock);
-        if (more) {
-            PyObject *text = PyUnicode_DecodeUTF8(record->text, (Py_ssize_t)strlen(record->text), "backslashreplace");
-            PyObject *item = text != NULL ? Py_BuildValue("(isNk)", record->level, record->id, text, lost) : NULL;
-            if (item == NULL || PyList_Append(list, item) < 0) {
-                Py_CLEAR(list);
-                more = 0;
-            }
-            Py_XDECREF(item);
-        }
-    }
-    free(record);
-    return list;
+    return core_log_drain(((struct client_object *)object)->log);
 }
 
 static PyObject *client_server_pid(PyObject *object, void *unused)
@@ -358,8 +279,8 @@ static PyObject *loader_begin(PyObject *object, PyObject *unused)
     return status < 0 ? core_raise(status, &err, NULL, 0) : Py_NewRef(Py_None);
 }
 
-/* request(bytes, None, samples, estimate in ns) for process sources, request(sequence of ids, sequence of draws or
- * None) for native ones. */
+/* request(bytes, None, samples, estimate in ns, part, parts) for process sources, request(sequence of ids, sequence of
+ * draws or None) for native ones. */
 static PyObject *loader_request(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)object;
@@ -368,7 +289,9 @@ static PyObject *loader_request(PyObject *object, PyObject *args)
     uint64_t *ids = NULL, *draws = NULL;
     PyObject *what, *sequence = Py_None;
     unsigned long long estimate_ns = 0;
-    if (!PyArg_ParseTuple(args, "O|OIK", &what, &sequence, &request.samples, &estimate_ns)) {
+    if (!PyArg_ParseTuple(args, "O|OO&O&O&O&", &what, &sequence, CORE_NUMBER("samples", request.samples),
+                          CORE_NUMBER("estimate_ns", estimate_ns), CORE_NUMBER("part", request.part),
+                          CORE_NUMBER("parts", request.parts))) {
         return NULL;
     }
     request.estimate_ns = estimate_ns;
@@ -380,11 +303,11 @@ static PyObject *loader_request(PyObject *object, PyObject *args)
         request.payload_size = (size_t)payload.len;
     } else {
         size_t draw_count = 0;
-        ids = core_numbers(what, &request.id_count);
+        ids = core_numbers(what, "ids", &request.id_count);
         if (ids == NULL) {
             return NULL;
         }
-        draws = sequence != Py_None ? core_numbers(sequence, &draw_count) : NULL;
+        draws = sequence != Py_None ? core_numbers(sequence, "draws", &draw_count) : NULL;
         if (draws != NULL && draw_count != request.id_count) {
             PyErr_Format(PyExc_ValueError, "%zu draws for %zu ids", draw_count, request.id_count);
         }
@@ -558,7 +481,8 @@ static PyType_Spec client_spec = {.name = "stoker._core.Client",
 static PyMethodDef loader_methods[] = {
     {"begin", loader_begin, METH_NOARGS, "begin() -> None\n\nBegin an iteration; outstanding requests are cancelled."},
     {"request", loader_request, METH_VARARGS,
-     "request(payload or ids, draws=None) -> None\n\nAsk for a batch; never waits for it."},
+     "request(payload or ids, draws=None, samples=0, estimate_ns=0, part=0, parts=1) -> None\n\nAsk for a batch; never "
+     "waits for it."},
     {"next", loader_next, METH_VARARGS,
      "next(timeout=None) -> Batch or None\n\nThe next batch; None when nothing is outstanding; TimeoutError."},
     {"stats", loader_stats, METH_NOARGS, "stats() -> dict\n\nCounters since the loader was opened."},

@@ -96,7 +96,7 @@ static PyObject *manifest_entry(PyObject *self, PyObject *args)
     unsigned long long index;
     stoker_manifest_entry entry;
     stoker_error err = {0};
-    if (!PyArg_ParseTuple(args, "K", &index)) {
+    if (!PyArg_ParseTuple(args, "O&", CORE_NUMBER("index", index))) {
         return NULL;
     }
     stoker_status status = stoker_manifest_get_entry(handle(self), index, &entry, &err);
@@ -125,7 +125,7 @@ static PyObject *manifest_packets(PyObject *self, PyObject *args)
     unsigned long long index;
     stoker_manifest_entry entry;
     stoker_error err = {0};
-    if (!PyArg_ParseTuple(args, "K", &index)) {
+    if (!PyArg_ParseTuple(args, "O&", CORE_NUMBER("index", index))) {
         return NULL;
     }
     stoker_status status = stoker_manifest_get_entry(handle(self), index, &entry, &err);
@@ -229,8 +229,8 @@ static PyObject *manifest_build(PyObject *module, PyObject *args, PyObject *kwar
     int exact = 0, fresh = 0;
     Py_ssize_t count = 0;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$IppOO", names, PyUnicode_FSConverter, &path, &sources,
-                                     &options.jobs, &exact, &fresh, &reporter.function, &mapping)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$O&ppOO", names, PyUnicode_FSConverter, &path, &sources,
+                                     CORE_NUMBER("jobs", options.jobs), &exact, &fresh, &reporter.function, &mapping)) {
         return NULL;
     }
     const char **texts = core_texts(sources, &keep, &count);
@@ -310,7 +310,8 @@ static PyObject *manifest_verify(PyObject *self, PyObject *args, PyObject *kwarg
     stoker_status status;
     uint64_t count = 0;
     int depth = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|iIO", names, &depth, &options.jobs, &mapping) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|iO&O", names, &depth, CORE_NUMBER("jobs", options.jobs),
+                                     &mapping) ||
         take_object(mapping, &object, &options.object, &keep) < 0) {
         return NULL;
     }

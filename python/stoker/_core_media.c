@@ -107,6 +107,11 @@ int core_picture(PyObject *background, stoker_picture_options *out)
     return 0;
 }
 
+static stoker_status create_video(const void *list, const void *spec, stoker_source **out_source, stoker_error *err)
+{
+    return stoker_source_create_video(list, spec, out_source, err);
+}
+
 static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
@@ -122,10 +127,12 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
     int dtype = 0, layout = 0, resize = 0, short_clip = 0, sampling = 0, rounding = 0, spread = 0, untagged = 0;
     int apply_sar = 0, ignore_rotation = 0, count_frames = 0, mode = 0, filter = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O|IIIiiiiOOdiIdIIIiiippOpiiOOO", names, &paths, &spec.frames, &spec.width, &spec.height,
-            &dtype, &layout, &resize, &short_clip, &mean, &std, &spec.damaged_max, &sampling, &spec.stride, &spec.fps,
-            &spec.frames_min, &spec.frames_max, &spec.frame_factor, &rounding, &spread, &untagged, &apply_sar,
-            &ignore_rotation, &background, &count_frames, &mode, &filter, &augment, &parts, &object)) {
+            args, kwargs, "O|O&O&O&iiiiOOdiO&dO&O&O&iiippOpiiOOO", names, &paths, CORE_NUMBER("frames", spec.frames),
+            CORE_NUMBER("width", spec.width), CORE_NUMBER("height", spec.height), &dtype, &layout, &resize, &short_clip,
+            &mean, &std, &spec.damaged_max, &sampling, CORE_NUMBER("stride", spec.stride), &spec.fps,
+            CORE_NUMBER("frames_min", spec.frames_min), CORE_NUMBER("frames_max", spec.frames_max),
+            CORE_NUMBER("frame_factor", spec.frame_factor), &rounding, &spread, &untagged, &apply_sar, &ignore_rotation,
+            &background, &count_frames, &mode, &filter, &augment, &parts, &object)) {
         return NULL;
     }
     if (core_colour(mean, spec.mean, "mean") < 0 || core_colour(std, spec.std, "std") < 0 ||
@@ -145,18 +152,13 @@ static PyObject *video_source(PyObject *self, PyObject *args, PyObject *kwargs)
     spec.picture.apply_sar = (uint32_t)apply_sar;
     spec.picture.ignore_rotation = (uint32_t)ignore_rotation;
     spec.count_frames = (uint32_t)count_frames;
-    struct core_paths list;
-    if (core_paths_init(&list, paths, parts, object) < 0) {
-        return NULL;
-    }
-    stoker_source *source = NULL;
-    stoker_error err = {0};
-    stoker_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = stoker_source_create_video(&list.list, &spec, &source, &err);
-    Py_END_ALLOW_THREADS
-    core_paths_fini(&list);
-    return status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
+    return core_source_of_paths(create_video, &spec, paths, parts, object);
+}
+
+static stoker_status create_process(const void *list, const void *spec, stoker_source **out_source, stoker_error *err)
+{
+    (void)list;
+    return stoker_source_create_process(spec, out_source, err);
 }
 
 static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -166,8 +168,8 @@ static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs
     PyObject *argv, *env, *cwd = NULL;
     Py_buffer payload;
     unsigned long long count = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO&y*|K", names, &argv, &env, PyUnicode_FSConverter, &cwd,
-                                     &payload, &count)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO&y*|O&", names, &argv, &env, PyUnicode_FSConverter, &cwd,
+                                     &payload, CORE_NUMBER("count", count))) {
         return NULL;
     }
     PyObject *argv_keep = NULL, *env_keep = NULL, *result = NULL;
@@ -181,13 +183,7 @@ static PyObject *process_source(PyObject *self, PyObject *args, PyObject *kwargs
                                     .payload = payload.buf,
                                     .payload_size = (size_t)payload.len,
                                     .count = count};
-        stoker_source *source = NULL;
-        stoker_error err = {0};
-        stoker_status status;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_source_create_process(&spec, &source, &err);
-        Py_END_ALLOW_THREADS
-        result = status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
+        result = core_source_create(create_process, NULL, &spec);
     }
     PyMem_Free(argv_texts);
     PyMem_Free(env_texts);
@@ -227,7 +223,7 @@ static PyObject *source_describe(PyObject *self, PyObject *args)
 {
     unsigned long long id;
     stoker_source *source = core_source_handle(self);
-    if (source == NULL || !PyArg_ParseTuple(args, "K", &id)) {
+    if (source == NULL || !PyArg_ParseTuple(args, "O&", CORE_NUMBER("id", id))) {
         return NULL;
     }
     stoker_descriptor descriptor;
@@ -261,7 +257,8 @@ static PyObject *source_materialise(PyObject *self, PyObject *args)
     unsigned long long draw = 0;
     Py_buffer buffer;
     stoker_source *source = core_source_handle(self);
-    if (source == NULL || !PyArg_ParseTuple(args, "Kw*|K", &id, &buffer, &draw)) {
+    if (source == NULL ||
+        !PyArg_ParseTuple(args, "O&w*|O&", CORE_NUMBER("id", id), &buffer, CORE_NUMBER("draw", draw))) {
         return NULL;
     }
     stoker_descriptor descriptor;

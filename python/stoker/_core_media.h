@@ -17,6 +17,17 @@ stoker_source *core_source_handle(PyObject *object);
 /* A new Source around a handle, which it takes; NULL with an exception set, and the handle closed. */
 PyObject *core_source_wrap(stoker_source *source);
 
+/* Makes a source of what it is given, without the interpreter lock. */
+typedef stoker_status (*core_create_fn)(const void *list, const void *spec, stoker_source **out_source,
+                                        stoker_error *err);
+
+/* A new Source; NULL with an exception. */
+PyObject *core_source_create(core_create_fn create, const void *list, const void *spec);
+
+/* The same of a stoker_path_list: `paths`, `parts` and `object` as for core_paths_init(). */
+PyObject *core_source_of_paths(core_create_fn create, const void *spec, PyObject *paths, PyObject *parts,
+                               PyObject *object);
+
 /* Paths of a source and, where some of them are members of tar shards, the parts that they are. */
 struct core_paths {
     stoker_path_list list;

@@ -257,7 +257,7 @@ static PyObject *file_read(PyObject *self, PyObject *args)
     Py_buffer out;
     stoker_error err = {0};
     stoker_status status;
-    if (!PyArg_ParseTuple(args, "Kw*", &offset, &out)) {
+    if (!PyArg_ParseTuple(args, "O&w*", CORE_NUMBER("offset", offset), &out)) {
         return NULL;
     }
     stoker_object *object = begin(file);

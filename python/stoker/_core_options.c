@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keywords of Client.open_loader() as the options of the C library, and sequences of numbers as arrays. What they
- * may be is checked in Python and in C.
+ * The keywords of Client.open_loader() as the options of the C library. What they may be is checked in Python and in C.
  */
 #include "_core.h"
 
@@ -27,10 +26,11 @@ int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source,
     unsigned long long max_bytes = 0, worker_max_bytes = 0;
     int on_error = 0, any_order = 0, isolation = 0;
     out->num_workers = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IIKiIOpziKOOS", names, out_source, &out->num_workers,
-                                     &out->batch_samples_max, &max_bytes, &on_error, &out->retries, &stall, &any_order,
-                                     &out->name, &isolation, &worker_max_bytes, &sample_timeout, &quarantine,
-                                     &profile) ||
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O|O&O&O&iO&OpziO&OOS", names, out_source, CORE_NUMBER("num_workers", out->num_workers),
+            CORE_NUMBER("batch_samples_max", out->batch_samples_max), CORE_NUMBER("max_bytes", max_bytes), &on_error,
+            CORE_NUMBER("retries", out->retries), &stall, &any_order, &out->name, &isolation,
+            CORE_NUMBER("worker_max_bytes", worker_max_bytes), &sample_timeout, &quarantine, &profile) ||
         core_duration(stall, &out->stall_limit_ns) < 0 ||
         duration_or_default(sample_timeout, &out->sample_timeout_ns) < 0) {
         return -1;
@@ -55,24 +55,4 @@ int core_loader_options(PyObject *args, PyObject *kwargs, PyObject **out_source,
     }
     out->quarantine = PyBytes_AsString(*out_quarantine);
     return 0;
-}
-
-uint64_t *core_numbers(PyObject *sequence, size_t *out_count)
-{
-    Py_ssize_t count = PySequence_Size(sequence);
-    uint64_t *numbers = count >= 0 ? PyMem_Calloc((size_t)count + 1, sizeof *numbers) : NULL;
-    for (Py_ssize_t i = 0; numbers != NULL && i < count; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        numbers[i] = item != NULL ? PyLong_AsUnsignedLongLong(item) : 0;
-        Py_XDECREF(item);
-        if (PyErr_Occurred() != NULL) {
-            PyMem_Free(numbers);
-            return NULL;
-        }
-    }
-    if (numbers == NULL && PyErr_Occurred() == NULL) {
-        PyErr_NoMemory();
-    }
-    *out_count = count >= 0 ? (size_t)count : 0;
-    return numbers;
 }

@@ -86,9 +86,11 @@ static PyObject *pack_schedule(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_buffer lengths;
     int kind;
     stoker_pack_options options = STOKER_PACK_OPTIONS_INIT;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iy*I|IIII", names, &kind, &lengths, &options.tokens_per_rank,
-                                     &options.data_ranks, &options.context_ranks, &options.stage_group,
-                                     &options.linear_tokens)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "iy*O&|O&O&O&O&", names, &kind, &lengths,
+            CORE_NUMBER("tokens_per_rank", options.tokens_per_rank), CORE_NUMBER("data_ranks", options.data_ranks),
+            CORE_NUMBER("context_ranks", options.context_ranks), CORE_NUMBER("stage_group", options.stage_group),
+            CORE_NUMBER("linear_tokens", options.linear_tokens))) {
         return NULL;
     }
     PyObject *result = NULL;
@@ -114,7 +116,8 @@ static PyObject *pack_ranks_needed(PyObject *self, PyObject *args)
 {
     (void)self;
     unsigned int length, tokens_per_rank;
-    if (!PyArg_ParseTuple(args, "II", &length, &tokens_per_rank)) {
+    if (!PyArg_ParseTuple(args, "O&O&", CORE_NUMBER("length", length),
+                          CORE_NUMBER("tokens_per_rank", tokens_per_rank))) {
         return NULL;
     }
     return PyLong_FromUnsignedLong(stoker_pack_ranks_needed(length, tokens_per_rank));
@@ -125,7 +128,7 @@ static PyObject *pack_buckets(PyObject *self, PyObject *args)
     (void)self;
     Py_buffer lengths;
     unsigned int tokens_per_rank;
-    if (!PyArg_ParseTuple(args, "y*I", &lengths, &tokens_per_rank)) {
+    if (!PyArg_ParseTuple(args, "y*O&", &lengths, CORE_NUMBER("tokens_per_rank", tokens_per_rank))) {
         return NULL;
     }
     PyObject *result = NULL;
@@ -280,8 +283,8 @@ static PyObject *pack_route(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *nested, *result = NULL;
     Py_buffer lengths, members, offsets;
     unsigned int ranks, rank;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oy*y*y*II", names, &nested, &lengths, &members, &offsets, &ranks,
-                                     &rank)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oy*y*y*O&O&", names, &nested, &lengths, &members, &offsets,
+                                     CORE_NUMBER("ranks", ranks), CORE_NUMBER("rank", rank))) {
         return NULL;
     }
     struct groups groups = {0};
@@ -365,7 +368,7 @@ static PyObject *pack_slice(PyObject *self, PyObject *args)
     (void)self;
     Py_buffer padded;
     stoker_pack_part part;
-    if (!PyArg_ParseTuple(args, "y*II", &padded, &part.ranks, &part.rank)) {
+    if (!PyArg_ParseTuple(args, "y*O&O&", &padded, CORE_NUMBER("ranks", part.ranks), CORE_NUMBER("rank", part.rank))) {
         return NULL;
     }
     PyObject *result = NULL;

@@ -47,6 +47,29 @@ int core_paths_init(struct core_paths *out, PyObject *paths, PyObject *parts, Py
     return 0;
 }
 
+PyObject *core_source_create(core_create_fn create, const void *list, const void *spec)
+{
+    stoker_source *source = NULL;
+    stoker_error err = {0};
+    stoker_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = create(list, spec, &source, &err);
+    Py_END_ALLOW_THREADS
+    return status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
+}
+
+PyObject *core_source_of_paths(core_create_fn create, const void *spec, PyObject *paths, PyObject *parts,
+                               PyObject *object)
+{
+    struct core_paths list;
+    if (core_paths_init(&list, paths, parts, object) < 0) {
+        return NULL;
+    }
+    PyObject *source = core_source_create(create, &list.list, spec);
+    core_paths_fini(&list);
+    return source;
+}
+
 void core_paths_fini(struct core_paths *paths)
 {
     PyMem_Free(paths->parts);

@@ -111,10 +111,14 @@ static PyObject *planner_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *list;
     stoker_batch_options options = STOKER_BATCH_OPTIONS_INIT;
     unsigned long long samples = 0, seed = 0, epoch = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!II|IIIIIIIKKK", names, &PyList_Type, &list, &options.ranks,
-                                     &options.cells, &options.budget_tokens, &options.budget_samples,
-                                     &options.window_samples, &options.shape_count, &options.linear_tokens,
-                                     &options.flags, &options.pool_samples, &samples, &seed, &epoch)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!O&O&|O&O&O&O&O&O&O&O&O&O&", names, &PyList_Type, &list,
+            CORE_NUMBER("ranks", options.ranks), CORE_NUMBER("cells", options.cells),
+            CORE_NUMBER("budget_tokens", options.budget_tokens), CORE_NUMBER("budget_samples", options.budget_samples),
+            CORE_NUMBER("window_samples", options.window_samples), CORE_NUMBER("shape_count", options.shape_count),
+            CORE_NUMBER("linear_tokens", options.linear_tokens), CORE_NUMBER("flags", options.flags),
+            CORE_NUMBER("pool_samples", options.pool_samples), CORE_NUMBER("samples", samples),
+            CORE_NUMBER("seed", seed), CORE_NUMBER("epoch", epoch))) {
         return NULL;
     }
     options.samples = samples, options.seed = seed, options.epoch = epoch;
@@ -159,7 +163,7 @@ static PyObject *planner_next(PyObject *object, PyObject *unused)
 static PyObject *planner_skip(PyObject *object, PyObject *args)
 {
     unsigned long long windows;
-    if (!PyArg_ParseTuple(args, "K", &windows)) {
+    if (!PyArg_ParseTuple(args, "O&", CORE_NUMBER("windows", windows))) {
         return NULL;
     }
     stoker_error err = {0};
@@ -228,7 +232,9 @@ static PyObject *cost_row(PyObject *self, PyObject *args)
     (void)self;
     const char *kind;
     unsigned long long n[8];
-    if (!PyArg_ParseTuple(args, "sKKKKKKKK", &kind, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7])) {
+    if (!PyArg_ParseTuple(args, "sO&O&O&O&O&O&O&O&", &kind, CORE_NUMBER("n[0]", n[0]), CORE_NUMBER("n[1]", n[1]),
+                          CORE_NUMBER("n[2]", n[2]), CORE_NUMBER("n[3]", n[3]), CORE_NUMBER("n[4]", n[4]),
+                          CORE_NUMBER("n[5]", n[5]), CORE_NUMBER("n[6]", n[6]), CORE_NUMBER("n[7]", n[7]))) {
         return NULL;
     }
     const stoker_cost_row row = {.kind = stoker_cost_kind_of(kind),

@@ -81,7 +81,7 @@ static PyObject *shard_member(PyObject *self, PyObject *args)
     unsigned long long index;
     stoker_shard_member member;
     stoker_error err = {0};
-    if (!PyArg_ParseTuple(args, "K", &index)) {
+    if (!PyArg_ParseTuple(args, "O&", CORE_NUMBER("index", index))) {
         return NULL;
     }
     stoker_status status = stoker_shard_get_member(handle(self), index, &member, &err);
@@ -112,7 +112,7 @@ static PyObject *shard_sample(PyObject *self, PyObject *args)
     unsigned long long index;
     stoker_shard_sample sample;
     stoker_error err = {0};
-    if (!PyArg_ParseTuple(args, "K", &index)) {
+    if (!PyArg_ParseTuple(args, "O&", CORE_NUMBER("index", index))) {
         return NULL;
     }
     stoker_status status = stoker_shard_get_sample(handle(self), index, &sample, &err);
@@ -137,7 +137,7 @@ static PyObject *shard_read(PyObject *self, PyObject *args)
     unsigned long long index;
     stoker_shard_member member;
     stoker_error err = {0};
-    if (!PyArg_ParseTuple(args, "K", &index)) {
+    if (!PyArg_ParseTuple(args, "O&", CORE_NUMBER("index", index))) {
         return NULL;
     }
     stoker_status status = stoker_shard_get_member(handle(self), index, &member, &err);

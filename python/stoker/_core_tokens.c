@@ -137,10 +137,11 @@ static int parse(PyObject *args, PyObject *kwargs, struct indexed_arguments *arg
         "retries", "retry_delay_s", "index_cache_dir", "block_bytes", "ranges",    "object",           NULL};
     int access = 0;
     unsigned long long sequences = 0, entries = 0, block_bytes = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$pipKKiidO&KOO", names, PyUnicode_FSConverter,
-                                     &arguments->prefix, &options->multimodal, &access, &options->unchecked, &sequences,
-                                     &entries, &options->dtype_code, &options->open_retries, &arguments->delay_s,
-                                     optional_path, &arguments->cache_dir, &block_bytes, &arguments->ranges,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$pipO&O&iidO&O&OO", names, PyUnicode_FSConverter,
+                                     &arguments->prefix, &options->multimodal, &access, &options->unchecked,
+                                     CORE_NUMBER("sequences", sequences), CORE_NUMBER("document_entries", entries),
+                                     &options->dtype_code, &options->open_retries, &arguments->delay_s, optional_path,
+                                     &arguments->cache_dir, CORE_NUMBER("block_bytes", block_bytes), &arguments->ranges,
                                      &arguments->object)) {
         return -1;
     }
@@ -221,7 +222,8 @@ static PyObject *indexed_read(PyObject *self, PyObject *args)
     unsigned long long sequence, first, count;
     Py_buffer out;
     stoker_dataset *dataset = core_tokens_handle(self);
-    if (dataset == NULL || !PyArg_ParseTuple(args, "KKKw*", &sequence, &first, &count, &out)) {
+    if (dataset == NULL || !PyArg_ParseTuple(args, "O&O&O&w*", CORE_NUMBER("sequence", sequence),
+                                             CORE_NUMBER("first", first), CORE_NUMBER("count", count), &out)) {
         return NULL;
     }
     stoker_dataset_facts facts;

@@ -12,10 +12,12 @@
 /* The fields of a rule as keyword arguments, in this order. */
 #define RULE_NAMES                                                                                                     \
     "patch", "merge", "temporal", "limits", "flags", "pixels_min", "pixels_max", "clip_pixels", "frame_pixels_max"
-#define RULE_FORMAT "IIIiIKKKK"
+#define RULE_FORMAT "O&O&O&iO&O&O&O&O&"
 #define RULE_POINTERS(rule)                                                                                            \
-    &(rule).patch, &(rule).merge, &(rule).temporal, &(rule).limits, &(rule).flags, &(rule).pixels_min,                 \
-        &(rule).pixels_max, &(rule).clip_pixels, &(rule).frame_pixels_max
+    CORE_NUMBER("patch", (rule).patch), CORE_NUMBER("merge", (rule).merge), CORE_NUMBER("temporal", (rule).temporal),  \
+        &(rule).limits, CORE_NUMBER("flags", (rule).flags), CORE_NUMBER("pixels_min", (rule).pixels_min),              \
+        CORE_NUMBER("pixels_max", (rule).pixels_max), CORE_NUMBER("clip_pixels", (rule).clip_pixels),                  \
+        CORE_NUMBER("frame_pixels_max", (rule).frame_pixels_max)
 
 struct rule_arguments {
     unsigned int patch, merge, temporal, flags;
@@ -38,9 +40,10 @@ static stoker_patch_rule rule_of(const struct rule_arguments *arguments)
 
 /* The same of a rule for the number of frames. */
 #define FRAME_NAMES "choice", "frames", "rate", "frames_min", "frames_max", "group"
-#define FRAME_FORMAT "iIdIII"
+#define FRAME_FORMAT "iO&dO&O&O&"
 #define FRAME_POINTERS(rule)                                                                                           \
-    &(rule).choice, &(rule).frames, &(rule).rate, &(rule).frames_min, &(rule).frames_max, &(rule).group
+    &(rule).choice, CORE_NUMBER("frames", (rule).frames), &(rule).rate, CORE_NUMBER("frames_min", (rule).frames_min),  \
+        CORE_NUMBER("frames_max", (rule).frames_max), CORE_NUMBER("group", (rule).group)
 
 struct frame_arguments {
     int choice;
@@ -64,7 +67,8 @@ static PyObject *patch_plan(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"clip_frames", "width", "height", RULE_NAMES, NULL};
     stoker_clip clip;
     struct rule_arguments arguments;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "III" RULE_FORMAT, names, &clip.frames, &clip.width, &clip.height,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&" RULE_FORMAT, names, CORE_NUMBER("clip_frames", clip.frames),
+                                     CORE_NUMBER("width", clip.width), CORE_NUMBER("height", clip.height),
                                      RULE_POINTERS(arguments))) {
         return NULL;
     }
@@ -87,8 +91,8 @@ static PyObject *frames_count(PyObject *self, PyObject *args, PyObject *kwargs)
     unsigned long long frames;
     double duration_s;
     struct frame_arguments arguments;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Kd" FRAME_FORMAT, names, &frames, &duration_s,
-                                     FRAME_POINTERS(arguments))) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&d" FRAME_FORMAT, names, CORE_NUMBER("clip_frames", frames),
+                                     &duration_s, FRAME_POINTERS(arguments))) {
         return NULL;
     }
     const stoker_frame_rule rule = frame_rule_of(&arguments);
@@ -105,8 +109,10 @@ static PyObject *tubelet_plan(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"clip_frames", "width", "height", "tubelet", "patch", "masked", NULL};
     stoker_clip clip;
     stoker_tubelet_rule rule = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIII|d", names, &clip.frames, &clip.width, &clip.height,
-                                     &rule.tubelet, &rule.patch, &rule.masked)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&O&O&|d", names, CORE_NUMBER("clip_frames", clip.frames),
+                                     CORE_NUMBER("width", clip.width), CORE_NUMBER("height", clip.height),
+                                     CORE_NUMBER("tubelet", rule.tubelet), CORE_NUMBER("patch", rule.patch),
+                                     &rule.masked)) {
         return NULL;
     }
     stoker_tubelet_plan plan;
@@ -126,8 +132,11 @@ static PyObject *latent_plan(PyObject *self, PyObject *args, PyObject *kwargs)
                             "stride",      "patch_t", "patch",  NULL};
     stoker_clip clip;
     stoker_latent_rule rule;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIIIIIII", names, &clip.frames, &clip.width, &clip.height,
-                                     &rule.channels, &rule.stride_t, &rule.stride, &rule.patch_t, &rule.patch)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&O&O&O&O&O&", names, CORE_NUMBER("clip_frames", clip.frames),
+                                     CORE_NUMBER("width", clip.width), CORE_NUMBER("height", clip.height),
+                                     CORE_NUMBER("channels", rule.channels), CORE_NUMBER("stride_t", rule.stride_t),
+                                     CORE_NUMBER("stride", rule.stride), CORE_NUMBER("patch_t", rule.patch_t),
+                                     CORE_NUMBER("patch", rule.patch))) {
         return NULL;
     }
     stoker_latent_plan plan;
@@ -168,6 +177,11 @@ static int form_finish(const struct form_arguments *form, stoker_patch_spec *spe
     return core_colour(form->mean, spec->mean, "mean") < 0 || core_colour(form->std, spec->std, "std") < 0 ? -1 : 0;
 }
 
+static stoker_status create_patches(const void *list, const void *spec, stoker_source **out_source, stoker_error *err)
+{
+    return stoker_source_create_patches(list, spec, out_source, err);
+}
+
 static PyObject *create_source(PyObject *paths, const Py_buffer *facts, const stoker_patch_spec *spec)
 {
     PyObject *keep;
@@ -182,13 +196,7 @@ static PyObject *create_source(PyObject *paths, const Py_buffer *facts, const st
                      sizeof(stoker_clip_facts));
     } else {
         stoker_clip_list list = {.paths = texts, .facts = facts->buf, .count = (size_t)count};
-        stoker_source *source = NULL;
-        stoker_error err = {0};
-        stoker_status status;
-        Py_BEGIN_ALLOW_THREADS
-        status = stoker_source_create_patches(&list, spec, &source, &err);
-        Py_END_ALLOW_THREADS
-        result = status < 0 ? core_raise(status, &err, NULL, 0) : core_source_wrap(source);
+        result = core_source_create(create_patches, &list, spec);
     }
     PyMem_Free(texts);
     Py_DECREF(keep);
@@ -204,10 +212,11 @@ static PyObject *patch_source(PyObject *self, PyObject *args, PyObject *kwargs)
     struct form_arguments form = {.mean = Py_None, .std = Py_None, .background = Py_None};
     PyObject *paths;
     Py_buffer facts;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oy*i" RULE_FORMAT FRAME_FORMAT "iiOOidOpiI", names, &paths, &facts,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oy*i" RULE_FORMAT FRAME_FORMAT "iiOOidOpiO&", names, &paths, &facts,
                                      &form.media, RULE_POINTERS(form.rule), FRAME_POINTERS(form.frames), &form.mode,
                                      &form.dtype, &form.mean, &form.std, &form.short_clip, &form.damaged_max,
-                                     &form.background, &form.ignore_orientation, &form.partial, &form.pixels_max)) {
+                                     &form.background, &form.ignore_orientation, &form.partial,
+                                     CORE_NUMBER("max_pixels", form.pixels_max))) {
         return NULL;
     }
     stoker_patch_spec spec = STOKER_PATCH_SPEC_INIT;
@@ -226,9 +235,9 @@ int core_augment(PyObject *arguments, stoker_augment *out)
         PyErr_SetString(PyExc_TypeError, "augment must be a tuple or None");
         return -1;
     }
-    if (!PyArg_ParseTuple(arguments, "iI(iii)fffffffff", &crop, &out->crop_pad, &colour[0], &colour[1], &colour[2],
-                          &out->scale[0], &out->scale[1], &out->ratio[0], &out->ratio[1], &out->flip, &out->brightness,
-                          &out->contrast, &out->saturation, &out->hue)) {
+    if (!PyArg_ParseTuple(arguments, "iO&(iii)fffffffff", &crop, CORE_NUMBER("crop_pad", out->crop_pad), &colour[0],
+                          &colour[1], &colour[2], &out->scale[0], &out->scale[1], &out->ratio[0], &out->ratio[1],
+                          &out->flip, &out->brightness, &out->contrast, &out->saturation, &out->hue)) {
         return -1;
     }
     out->crop = (stoker_crop)crop;

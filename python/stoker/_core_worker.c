@@ -136,7 +136,7 @@ static PyObject *template_forked(PyObject *object, PyObject *args)
     stoker_template_channel *channel = template_handle(object);
     unsigned int worker_id;
     long long pid;
-    if (channel == NULL || !PyArg_ParseTuple(args, "IL", &worker_id, &pid)) {
+    if (channel == NULL || !PyArg_ParseTuple(args, "O&L", CORE_NUMBER("worker_id", worker_id), &pid)) {
         return NULL;
     }
     stoker_error err = {0};
@@ -237,7 +237,7 @@ static PyObject *worker_done(PyObject *object, PyObject *args)
     stoker_worker_channel *channel = worker_handle(object);
     Py_ssize_t used, offset, size;
     unsigned int skipped;
-    if (channel == NULL || !PyArg_ParseTuple(args, "nnnI", &used, &offset, &size, &skipped)) {
+    if (channel == NULL || !PyArg_ParseTuple(args, "nnnO&", &used, &offset, &size, CORE_NUMBER("skipped", skipped))) {
         return NULL;
     }
     stoker_worker_result result = {.used = (size_t)used,

@@ -78,6 +78,16 @@ def _picture(untagged: str, apply_sar: bool, rotation: bool, background: Sequenc
     }
 
 
+def _frame_numbers(indices) -> list[int] | None:
+    if indices is None:
+        return None
+    numbers = [operator.index(index) for index in indices]
+    for number in numbers:
+        if not 0 <= number < 2**63:
+            raise errors.CallerError(f"indices: frame {number} of a clip, whose frames are numbered from 0")
+    return numbers
+
+
 def read_frames(
     path: str | os.PathLike,
     indices: Iterable[int] | None = None,
@@ -109,7 +119,7 @@ def read_frames(
     height, width = (0, 0) if size is None else _files.size_of(size)
     data, count, height, width = _core.frames(
         path,
-        indices=None if indices is None else [operator.index(index) for index in indices],
+        indices=_frame_numbers(indices),
         seconds=None if seconds is None else [float(second) for second in seconds],
         width=width,
         height=height,
@@ -133,7 +143,7 @@ def decode_plan(
     """
     return _core.frame_plan(
         path,
-        indices=None if indices is None else [operator.index(index) for index in indices],
+        indices=_frame_numbers(indices),
         seconds=None if seconds is None else [float(second) for second in seconds],
     )
 

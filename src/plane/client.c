@@ -278,6 +278,7 @@ static stoker_status join_job(const stoker_client_options *options, uint64_t inc
     struct stk_discover discover = {.key = key,
                                     .program = options->program,
                                     .shm_dir = options->shm_dir,
+                                    .policy = options->policy,
                                     .deadline_ns = stk_deadline_after(options->connect_timeout_ns)};
     for (int starts = 0;;) {
         int fd = -1;

@@ -97,11 +97,15 @@ void stk_discover_name(const char *key, char out_name[STK_NAME_BYTES])
 
 static stoker_status start_server(const struct stk_discover *discover, int listen_fd, stoker_error *err)
 {
-    const char *argv[] = {discover->program, "dataserver", "--listen-fd", "3", "--key",
-                          discover->key,     NULL,         NULL,          NULL};
+    const char *argv[11] = {discover->program, "dataserver", "--listen-fd", "3", "--key", discover->key};
+    int used = 6;
     if (discover->shm_dir) {
-        argv[6] = "--shm-dir";
-        argv[7] = discover->shm_dir;
+        argv[used++] = "--shm-dir";
+        argv[used++] = discover->shm_dir;
+    }
+    if (discover->policy) {
+        argv[used++] = "--policy";
+        argv[used++] = discover->policy;
     }
     struct stk_spawn spawn = {.argv = argv, .keep_fds = &listen_fd, .keep_count = 1, .new_session = 1, .detach = 1};
     pid_t pid;

@@ -24,6 +24,7 @@ struct stk_discover {
     const char *key;
     const char *program; /* NULL: never start a server */
     const char *shm_dir; /* NULL: anonymous memory */
+    const char *policy;  /* NULL: the environment's, else the default */
     uint64_t deadline_ns;
 };
 

@@ -145,8 +145,8 @@ struct stk_action *stk_engine_act(struct stk_engine *engine, enum stk_action_typ
 /* engine_task.c */
 uint32_t stk_engine_task_find(const struct stk_engine *engine, uint32_t lane, uint64_t sequence, uint32_t part);
 stoker_status stk_engine_task_add(struct stk_engine *engine, const struct stk_event *event, stoker_error *err);
-/* Frees the task's seats and cancels them, but for that of the server `except`, which has answered; NONE: the task is not
- * wanted any more, which the lane's own server knows. */
+/* Frees the task's seats and cancels them, but for that of the server `except`, which has answered; NONE: the task is
+ * not wanted any more, which the lane's own server knows. */
 void stk_engine_task_drop(struct stk_engine *engine, uint32_t task, uint32_t except);
 void stk_engine_lane_drop_tasks(struct stk_engine *engine, uint32_t lane);
 /* To be placed at the end of the step. */

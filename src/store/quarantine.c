@@ -201,8 +201,8 @@ static char *immutable_uri(const char *path)
     return uri;
 }
 
-/* A list whose folder may only be read: nobody of this machine can write it, so it is read without a lock and without the
- * files beside it. Not if its last writer left a log: what is in that would be missed. */
+/* A list whose folder may only be read: nobody of this machine can write it, so it is read without a lock and without
+ * the files beside it. Not if its last writer left a log: what is in that would be missed. */
 static stoker_status open_immutable(struct stoker_quarantine *list, stoker_error *err)
 {
     struct stat log;

@@ -127,7 +127,7 @@ static void follow_actions(void)
     }
 }
 
-/* What a task that is forgotten leaves behind at its own server, which needs no message, unless another one answered. */
+/* What a forgotten task leaves behind at its own server, which needs no message, unless another one answered. */
 static void check_ended(const struct model_lane *l, const struct model_task *t)
 {
     if (t->live) return;
