@@ -9,6 +9,8 @@ import os
 import pathlib
 import re
 import shutil
+import signal
+import subprocess
 import types
 
 import pytest
@@ -229,3 +231,100 @@ def test_help_options_and_manual_agree(stoker):
     section = MANUAL.read_text().split("\n## stoker index build\n", 1)[1].split("\n## ", 1)[0]
     assert set(re.findall(r"^\| `--([\w-]+)", section, re.M)) == of_help
     assert re.match(r"usage: (stoker .*)", done.stdout).group(1) in section
+
+
+# ---------------------------------------------------------------------------------------------------------- absurd input
+
+def in_process(arguments, capsys, monkeypatch):
+    """As `stoker index build` runs it, without a process for each case: (exit status, stderr)."""
+    from stoker._tools.command import run
+    from stoker._tools.prepare_cache import main
+    words = [*COMMON, "--data-path", "data/a", "--split", "90,8,2", "--data-cache-path", "c", *arguments]
+    monkeypatch.setattr("sys.argv", ["stoker", *map(str, words)])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    return run("index build", main), capsys.readouterr().err
+
+
+NUMBERS = ["--seq-length", "--train-iters", "--train-samples", "--global-batch-size", "--micro-batch-size", "--eval-iters",
+           "--eval-interval", "--eval-global-batch-size", "--prepare-cache-world-size", "--world-size", "--seed",
+           "--start-eval-at-iter", "--num-dataset-builder-threads", "--tensor-model-parallel-size", "--vocab-size",
+           "--mid-level-dataset-surplus"]
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+def test_numbers_that_cannot_be(capsys, monkeypatch, tmp_path, option):
+    for value in ("-1", "nan", "", "9" * 30):
+        for plan in ([], ["--plan"]):
+            status, err = in_process([option, value, *plan], capsys, monkeypatch)
+            assert status == 2 and "Traceback" not in err, err
+            text, *hint = err.splitlines()
+            assert all(line.startswith("hint: ") for line in hint) and text.startswith("stoker index build: ")
+            assert option in text or option == "--global-batch-size" and "global batch size is -1" in text
+            assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("arguments, status, text", [
+    (["--split", "0,0,0"], 2, "--split '0,0,0'"), (["--split", ""], 2, "--split ''"), (["--split", "a,b"], 2, "--split 'a,b'"),
+    (["--split", "1.2.3"], 2, "--split '1.2.3'"), (["--split", "1,1,1,1"], 2, "--split '1,1,1,1'"),
+    (["--split", "9" * 400], 2, "--split '999"), (["--data-cache-path", ""], 2, "--data-cache-path"),
+    (["--data-path", "nowhere"], 3, "nowhere"), (["--data-path", "data"], 3, "data"), (["--data-path"], 2, "empty"),
+    (["--data-path", "nan", "data/a"], 2, "weight nan"), (["--data-path", "1", "data/a", "2"], 3, "prefix 1"),
+    (["--train-samples", 2**63 - 1], 2, "train samples are asked for"),
+    (["--train-iters", 2**62, "--global-batch-size", 2**62], 2, "train samples are asked for"),
+    (["--per-dataset-sequences-path", "negative.json"], 2, "'data/a' has [-1, 3]"),
+    (["--per-dataset-sequences-path", "fraction.json"], 2, "'data/a' has [1.5, 3]"),
+    (["--per-dataset-sequences-path", "list.json"], 2, "list.json"),
+    (["--tokenizer-type", "SentencePieceTokenizer", "--tokenizer-model", "no.model"], 3, "there is no 'no.model'"),
+    (["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "./no"], 3, "there is no './no'"),
+    (["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", "no", "--merge-file", "binary"], 3, "there is no 'no'"),
+    (["--tokenizer-identity", "data"], 3, "--tokenizer-identity"),
+], ids=lambda value: " ".join(map(str, value))[:40] if isinstance(value, list) else "")
+@pytest.mark.parametrize("plan", [[], ["--plan"]], ids=["build", "plan"])
+def test_absurd_arguments_get_one_error(capsys, monkeypatch, tmp_path, arguments, status, text, plan):
+    (tmp_path / "negative.json").write_text('{"data/a": [-1, 3]}')
+    (tmp_path / "fraction.json").write_text('{"data/a": [1.5, 3]}')
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    got, err = in_process([*arguments, *plan], capsys, monkeypatch)
+    assert got == status and text in err and "Traceback" not in err, err
+    assert len([line for line in err.splitlines() if not line.startswith("hint: ")]) == 1
+
+
+def test_split_that_is_read_otherwise_is_said(capsys, monkeypatch):
+    status, err = in_process(["--split", "nan 90,9,1e2", "--plan"], capsys, monkeypatch)
+    assert status == 2 and "at most 3" in err
+    status, err = in_process(["--split", "x90,y9,z1", "--plan"], capsys, monkeypatch)
+    assert status == 0 and "is read as 90, 9, 1" in err
+
+
+def test_a_data_file_that_is_no_text(stoker, tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    done = stoker("index", "build", *COMMON, "--data-args-path", "binary", "--split", "1,1,1", "--data-cache-path", "c")
+    assert done.returncode == 3 and done.stderr.startswith("stoker index build: --data-args-path 'binary' is no text")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_plan_warns_of_what_the_build_refuses(stoker):
+    arguments = [*COMMON, "--data-path", "data/a", "--split", "99.999,0,0.001", "--data-cache-path", "c"]
+    done = stoker("index", "build", *arguments, "--plan")
+    assert done.returncode == 0 and "warning: split 'test' of data/a has no tokens" in done.stderr
+    assert json.loads(stoker("index", "build", *arguments, "--plan", "--json").stdout)["warnings"] == [
+        "split 'test' of data/a has no tokens: the build will refuse it"]
+    done = stoker("index", "build", *arguments)
+    assert done.returncode == 2 and "split 'test'" in done.stderr and "has no tokens" in done.stderr
+    done = stoker("index", "build", *COMMON, *BLEND, "--data-cache-path", "c", "--plan", "--json")
+    assert json.loads(done.stdout)["warnings"] == []
+
+
+def test_ctrl_c_exits_with_130_and_leaves_nothing_half_written(program, tmp_path):
+    words = [*COMMON, "--data-path", "data/a", "--split", "1,0,0", "--data-cache-path", "c", "--train-samples", 40000000]
+    words = list(map(str, words))
+    at = words.index("--train-iters")
+    del words[at:at + 2]
+    building = subprocess.Popen([program, "index", "build", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob("c/.*.lock")) and building.poll() is None:
+        os.sched_yield()
+    building.send_signal(signal.SIGINT)
+    _, err = building.communicate(timeout=60)
+    assert building.returncode == 130 and "Traceback" not in err
+    assert [path.name for path in (tmp_path / "c").iterdir() if path.suffix != ".lock"] == []

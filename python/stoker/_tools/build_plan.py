@@ -30,6 +30,12 @@ def _index(split: str, prefix: str, lengths, sequence_length: int, asked: int | 
                 cache_bytes=size)
 
 
+def warnings(rows: list[dict[str, Any]]) -> list[str]:
+    """What a build of these rows will refuse."""
+    return [f"split '{row['split']}' of {row['prefix']} has no tokens: the build will refuse it"
+            for row in rows if row["tokens"] == 0 and not row["prefix"].startswith("(blend of ")]
+
+
 def _blend(split: str, rows: list[dict[str, Any]], size: int | None) -> dict[str, Any]:
     samples = sum(row["samples"] for row in rows) if size is None else size
     return _row(split, f"(blend of {len(rows)})", sequences=sum(row["sequences"] for row in rows),
@@ -53,7 +59,7 @@ def _prefixes(config, prefixes: list[str], asked: list[list[int | None]], pairs:
 
 def _blended(config, blend, sizes: list[int | None], pairs: list, single: bool) -> list[dict[str, Any]]:
     """Rows of one blend; ``single``: one prefix is a dataset by itself, whatever its weight."""
-    from .._megatron.builder import sizes_per_dataset
+    from .._megatron.builder import _check_blend_weights, sizes_per_dataset
     from ..megatron import Split, normalize
     prefixes, weights = blend
     if len(prefixes) == 1 and (single or weights is None):
@@ -63,6 +69,7 @@ def _blended(config, blend, sizes: list[int | None], pairs: list, single: bool) 
     if weights is not None:
         if None in sizes:
             raise ValueError("Using client-specified weights requires client-specified size")
+        _check_blend_weights(prefixes, weights)
         normal = normalize(weights)
         asked = sizes_per_dataset(normal, sizes, config.mid_level_dataset_surplus)
         targets = sizes_per_dataset(normal, sizes, 0.0)

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from . import tokenizer_identity
+from . import build_checks, tokenizer_identity
 from .command import DATA, DONE, Parser, Refusal, print_json, run
 
 LEGACY_SPLIT = "969, 30, 1"  # what the reference takes for data paths without --split
@@ -135,11 +135,19 @@ def settle(arguments) -> None:
 def _sequences(path: str | None) -> dict[str, tuple[int, int]] | None:
     if path is None:
         return None
+    expected = f"{path}: expected one JSON object of prefix: [sequences, document entries]"
     with open(path, encoding="utf-8") as file:
         try:
-            return {prefix: (int(sequences), int(entries)) for prefix, (sequences, entries) in json.load(file).items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path}: expected one JSON object of prefix: [sequences, document entries] ({error})") from None
+            counts = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{expected} ({error})") from None
+    if not isinstance(counts, dict):
+        raise ValueError(f"{expected}, but it is a {type(counts).__name__}")
+    for prefix, pair in counts.items():
+        good = isinstance(pair, list) and len(pair) == 2 and all(type(count) is int and 0 <= count < 2**63 for count in pair)
+        if not good:
+            raise ValueError(f"{expected}, both from 0 to 2^63 - 1, but '{prefix}' has {json.dumps(pair)[:80]}")
+    return {prefix: (sequences, entries) for prefix, (sequences, entries) in counts.items()}
 
 
 def config_of(arguments) -> Any:
@@ -209,6 +217,7 @@ def prepare(arguments, progress: bool = False) -> dict[str, Any]:
     print(f"  global batch size:  {arguments.global_batch_size}")
     print(f"  cache path:         {arguments.data_cache_path}")
     sizes = target_sizes(arguments)
+    build_checks.target_sizes(sizes)
     print(" > datasets target sizes (minimum size):")
     for label, size in zip(("train:     ", "validation:", "test:      "), sizes):
         print(f"    {label} {size}")
@@ -235,10 +244,11 @@ def plan(arguments) -> dict[str, Any]:
     _refuse(arguments)
     settle(arguments)
     sizes = target_sizes(arguments)
+    build_checks.target_sizes(sizes)
     rows = build_plan.rows(config_of(arguments), sizes)
     return dict(world_size=arguments.world_size, data_parallel_size=arguments.data_parallel_size,
                 global_batch_size=arguments.global_batch_size, train_valid_test_num_samples=sizes,
-                cache_bytes=sum(row["cache_bytes"] for row in rows), datasets=rows)
+                cache_bytes=sum(row["cache_bytes"] for row in rows), datasets=rows, warnings=build_plan.warnings(rows))
 
 
 def print_plan(result: dict[str, Any]) -> None:
@@ -250,6 +260,8 @@ def print_plan(result: dict[str, Any]) -> None:
         asked = "all" if row["asked"] is None else row["asked"]
         print(f"{row['split']:<6} {row['sequences']:>12} {row['tokens']:>16} {asked:>12} {row['samples']:>12} "
               f"{row['epochs']:>7} {row['cache_bytes']:>14}  {row['prefix']}")
+    for warning in result["warnings"]:
+        print(f"stoker index build: warning: {warning}", file=sys.stderr)
     print(f"about {result['cache_bytes']} bytes of caches in all")
 
 
@@ -260,6 +272,7 @@ def main(words: list[str]) -> int:
                       hint="--ignore-unknown passes over the other options of a training script")
     if arguments.seq_length is None:
         raise Refusal("--seq-length is needed", hint="stoker index build --help")
+    build_checks.check(arguments)
     progress = sys.stderr.isatty() if arguments.progress is None else arguments.progress
     try:
         if arguments.plan:
