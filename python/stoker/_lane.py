@@ -27,6 +27,7 @@ __all__ = ["Crew", "native_view", "report_skipped", "start"]
 _log = logging.getLogger("stoker")
 _ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
 _ISOLATION = {"auto": 0, "on": 1, "off": 2}
+_PARTS_MAX = 65535  # of one batch
 _LOG_SLICE_S = 2.0  # how long a wait may keep records from the log
 _DTYPES = {1: torch.uint8, 2: torch.float16, 3: torch.bfloat16, 4: torch.float32, 5: torch.int64, 6: torch.int16}
 
@@ -171,7 +172,7 @@ class Crew:
         self._dataset = loader.dataset
         self._collated = loader._auto_collation
         self._in_order = loader.in_order
-        self._fan_out = loader.fan_out if loader._native is None else 1
+        self._fan_out = min(loader.fan_out, _PARTS_MAX) if loader._native is None else 1
         self._pad_value = loader.pad_value
         self._name = loader.name
         self._options = {
@@ -194,7 +195,7 @@ class Crew:
         self._workers = loader.num_workers
         self._by_worker = loader.seeding == "worker" and loader._native is None
         self._samples = _batch_size(loader)
-        self._client = _plane.client()
+        self._client = _plane.client(loader.policy)
         self._pid = os.getpid()
         self._lanes = []
         self._samples_max = []  # of the lanes, in their order
@@ -316,8 +317,8 @@ class Crew:
             part = request._replace(index=run, occurrences=request.occurrences[start : start + len(run)])
             payloads.append((self._pickled(part), _estimate.of_batch(self._dataset, run)))
             start += len(run)
-        for payload, estimate in payloads:  # all or none
-            lane.request(payload, None, *estimate)
+        for part, (payload, estimate) in enumerate(payloads):  # all or none; one batch of the plane
+            lane.request(payload, None, *estimate, part, len(payloads))
         self._note(lane, len(runs), request.index)
 
     def _request_native(self, request) -> None:
@@ -358,7 +359,7 @@ class Crew:
         self.outstanding -= 1
 
     def _next_parts(self, lane, parts, index):
-        """All parts of the first request. They count as one step: there is no time limit between them."""
+        """All parts of the first request. They are one step (the plane knows), without a time limit between them."""
         results, failure = [], None
         for _ in range(parts):
             try:

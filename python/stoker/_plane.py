@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import json
 import logging
 import os
 import shutil
@@ -29,6 +30,8 @@ _JOB = (
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
 )
+#: How batches may be placed.
+POLICIES = ("deadline", "cost", "least_request", "round_robin")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _log = logging.getLogger("stoker")
 
@@ -141,11 +144,24 @@ def interruptible(function, **arguments):
     return result
 
 
-def client():
-    """The client of this process, opened on first use."""
+def _check_policy(found, policy: str | None) -> None:
+    """The DataServer may be another rank's, or have been started for another loader."""
+    if policy is None:
+        return
+    has = json.loads(found.status())["engine"]["policy"].replace("-", "_")
+    if has != policy:
+        raise errors.CallerError(
+            f"policy={policy!r}: the DataServer of this job places batches by {has!r}; all loaders of a job have one policy,"
+            " which its first loader chooses"
+        )
+
+
+def client(policy: str | None = None):
+    """The client of this process, opened on first use. ``policy``: what its DataServer must place batches by."""
     global _client, _pid
     with _lock:
         if _client is not None and _pid == os.getpid() and not _client.closed:
+            _check_policy(_client, policy)
             return _client
         path = program()
         if path is None:
@@ -164,8 +180,10 @@ def client():
             local_rank=local_rank,
             local_world_size=local_world,
             connect_timeout=_connect_timeout(),
+            policy=None if policy is None else policy.replace("_", "-"),
         )
         _pid = os.getpid()
+        _check_policy(_client, policy)
         return _client
 
 

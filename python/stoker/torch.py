@@ -13,16 +13,12 @@ import inspect
 import itertools
 import operator
 import os
-import threading
-import time
 
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, MapDataPipe
 from torch.utils.data._utils.collate import default_collate
-from torch.utils.data._utils.pin_memory import pin_memory as stock_pin_memory
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from . import _balance, _device, _fanout, _fetch, _lane, _plane, _rounds, _seeding, errors
+from . import _balance, _fanout, _fetch, _iterate, _lane, _plane, _rounds, errors
 from ._balance import keep_current_assignment, projected_gain, rebalance_assignment
 from ._fanout import Padded
 
@@ -59,6 +55,9 @@ class DistributedDataLoader(DataLoader):
             good one of the dataset).
         retries: tries after the first, of a sample that raises; default 0.
         scheduler: ``"deadline"`` is the only one there is.
+        policy: how the DataServer of this job places batches: ``"deadline"``, ``"cost"``, ``"least_request"`` or
+            ``"round_robin"``; default: what it does, which is ``"deadline"`` unless its environment has STOKER_POLICY.
+            All loaders of a job have one: the first one that is used chooses, and another is refused then.
         data_deadline_s: input wait in seconds above which a step counts as missed in :meth:`stats`; default 0.010.
         fan_out: split each batch of a Python dataset into this many requests; needs the default collate function.
             Native datasets always spread the samples of a batch.
@@ -121,6 +120,7 @@ class DistributedDataLoader(DataLoader):
         on_error: str = "raise",
         retries: int = 0,
         scheduler: str = "deadline",
+        policy: str | None = None,
         data_deadline_s: float = 0.010,
         fan_out: int = 1,
         pad_value: float | None = None,
@@ -153,6 +153,11 @@ class DistributedDataLoader(DataLoader):
             )
         if scheduler != "deadline":
             raise _refuse(f"scheduler={scheduler!r}", "'deadline' (earliest deadline first) is the only scheduler")
+        if policy not in (None, *_plane.POLICIES):
+            names = ", ".join(repr(name) for name in _plane.POLICIES)
+            raise errors.CallerError(f"policy={policy!r} is none of {names}")
+        if policy is not None and num_workers == 0:
+            raise _refuse(f"policy={policy!r}", "with num_workers=0 batches are made in this process, and none is placed")
         if share_workers:
             raise _refuse(
                 "share_workers=True",
@@ -207,6 +212,7 @@ class DistributedDataLoader(DataLoader):
         self.on_error = on_error
         self.retries = retries
         self.scheduler = scheduler
+        self.policy = policy
         self.data_deadline_s = data_deadline_s
         self.fan_out = fan_out
         self.pad_value = pad_value
@@ -223,7 +229,7 @@ class DistributedDataLoader(DataLoader):
         self._epoch = None
         self._epoch_seen = None
         self._iterations = 0
-        self._state = _State(data_deadline_s)
+        self._state = _iterate.State(data_deadline_s)
         self._balance = self._inner = None
         self._set_up_balance(_launched if load_balance_config is None else load_balance_config, rank, world)
 
@@ -329,11 +335,12 @@ class DistributedDataLoader(DataLoader):
             self.check_worker_number_rationality()
             if self._inner is None:
                 self._inner = _rounds.make_inner(self, DistributedDataLoader)
+                self._inner[0].policy = self.policy
             return _rounds.RoundIterator(self)
         if self.num_workers == 0:
-            return _InProcessIterator(self)
+            return _iterate.InProcessIterator(self)
         self.check_worker_number_rationality()
-        return _PlaneIterator(self)
+        return _iterate.PlaneIterator(self)
 
     def _randomness(self) -> tuple[int, int]:
         """(seed, epoch) of an iteration that begins. Without set_epoch() each iteration is an epoch of its own."""
@@ -386,51 +393,6 @@ class DistributedDataLoader(DataLoader):
             state.abandon()
 
 
-class _State:
-    """What a loader shares with its iterators, which may outlive it: counters, and workers between two iterations."""
-
-    def __init__(self, data_deadline_s: float) -> None:
-        self.data_deadline_s = data_deadline_s
-        self.counts = {"steps": 0, "deadline_misses": 0, "wait_s": 0.0, "first_batch_s": None, "ready_s": None}
-        self.totals: dict = {}
-        self.quarantined = None
-        self.balance = None
-        self.idle = None
-        self.abandoned = False
-
-    def count(self, wait_s: float) -> None:
-        self.counts["steps"] += 1
-        self.counts["wait_s"] += wait_s
-        self.counts["deadline_misses"] += wait_s > self.data_deadline_s
-
-    def add(self, name: str, value: int) -> None:
-        self.totals[name] = self.totals.get(name, 0) + value
-
-    def retire(self, crew) -> None:
-        for name, value in crew.stats().items():
-            self.add(name, value)
-        crew.close()
-
-    def give_back(self, crew) -> None:
-        """An iteration is over: one crew of workers is kept for the next one."""
-        if not crew.give_back():
-            return
-        if self.idle is None and not self.abandoned and not crew.broken:
-            self.idle = crew
-        else:
-            self.retire(crew)
-
-    def abandon(self) -> None:
-        """The loader is gone."""
-        self.abandoned = True
-        idle, self.idle = self.idle, None
-        try:
-            if idle is not None:
-                idle.close()
-        except Exception:  # at exit the client may be closed already
-            pass
-
-
 def _whole(argument: str, value) -> int | None:
     """A number of things, not below 0."""
     if value is None:
@@ -468,181 +430,3 @@ def _check_dataset(dataset) -> None:
         raise _refuse(
             f"dataset of type {type(dataset).__name__}", "MapDataPipe shards itself inside workers; use a Dataset"
         )
-
-
-class _Iterator(_BaseDataLoaderIter):
-    """What both iterators share: occurrences and randomness of samples, counting of waits."""
-
-    _iteration_number = 0
-
-    def __init__(self, loader: DistributedDataLoader) -> None:
-        self._state = loader._state
-        super().__init__(loader)
-        self._mover = _device.Mover.for_loader(loader)
-        self._in_call = threading.Lock()
-        self._pid = os.getpid()
-
-    def _begin(self, loader) -> None:
-        self._seed, self._epoch = loader._randomness()
-        self._occurrences: dict = {}
-        self._started_s = time.perf_counter()
-
-    def _request(self, index) -> _fetch.BatchRequest:
-        keys = index if self._auto_collation else [index]
-        counts = []
-        for key in keys:
-            try:
-                seen = self._occurrences.get(key, 0)
-                self._occurrences[key] = seen + 1
-            except TypeError:  # not hashable
-                key = _seeding.key_bytes(key)
-                seen = self._occurrences.get(key, 0)
-                self._occurrences[key] = seen + 1
-            counts.append(seen)
-        return _fetch.BatchRequest(index, counts, self._seed, self._epoch, self._base_seed, self._iteration_number)
-
-    def __next__(self):
-        self._check_process()
-        if not self._in_call.acquire(blocking=False):
-            raise errors.CallerError(
-                "next() was called while another next() of the same iteration runs: one iteration belongs to one"
-                " thread; hand the batches to other threads, or iterate one loader in each"
-            )
-        began_s = time.perf_counter()
-        try:
-            data = super().__next__()
-        finally:
-            self._in_call.release()
-        ended_s = time.perf_counter()
-        if self._state.counts["first_batch_s"] is None:
-            self._state.counts["first_batch_s"] = ended_s - self._started_s
-        self._state.count(ended_s - began_s)
-        return data
-
-    def _check_process(self) -> None:
-        pass
-
-    def _finish(self, data, batch):
-        """The last steps in the rank: pinned memory, device."""
-        if self._pin_memory:
-            data = stock_pin_memory(data, self._pin_memory_device)
-        return self._mover.move(data, batch) if self._mover is not None else data
-
-
-class _InProcessIterator(_Iterator):
-    """num_workers=0: samples are made in next(). The generators of this process are left as they were before it."""
-
-    def __init__(self, loader: DistributedDataLoader) -> None:
-        super().__init__(loader)
-        if self._timeout != 0:
-            raise AssertionError("timeout needs num_workers > 0")  # as in the stock loader
-        self._begin(loader)
-        self._per_sample_seed = loader.seeding == "sample"
-        self._fetcher = _fetch.Fetcher(
-            self._dataset,
-            self._collate_fn,
-            self._auto_collation,
-            loader.on_error,
-            loader.retries,
-            self._per_sample_seed,
-        )
-
-    def _next_data(self):
-        request = self._request(self._next_index())
-        state = _seeding.save() if self._per_sample_seed else None
-        try:
-            data = self._fetcher.fetch(request)
-        finally:
-            if state is not None:
-                _seeding.restore(state)
-        if self._fetcher.skipped:
-            _lane.report_skipped(self._fetcher.skipped)
-            self._state.add("samples_skipped", len(self._fetcher.skipped))
-        return self._finish(data, None)
-
-
-class _PlaneIterator(_Iterator):
-    """Requests run ahead as in the stock loader; results come in the order of the requests."""
-
-    _crew = None
-
-    def __init__(self, loader: DistributedDataLoader) -> None:
-        super().__init__(loader)
-        self._ahead = loader.prefetch_batches
-        if self._ahead is None:
-            self._ahead = loader.prefetch_factor * self._num_workers
-        self._reset(loader, first_iter=True)
-
-    def _reset(self, loader, first_iter=False) -> None:
-        super()._reset(loader, first_iter)
-        self._begin(loader)
-        self._pid = os.getpid()
-        crew, self._crew = self._crew, None
-        self._crew = _lane.start(loader, crew)
-        self._iteration_number = self._crew.iteration
-        self._exhausted = False
-        for _ in range(self._ahead):
-            self._try_put_index()
-
-    def _try_put_index(self) -> None:
-        if self._exhausted:
-            return
-        try:
-            index = self._next_index()
-        except StopIteration:
-            self._exhausted = True
-            return
-        try:
-            request = self._request(index)
-        except Exception as error:
-            self._crew.refuse(error)
-            return
-        self._crew.request(request)
-
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise errors.CallerError(
-                f"this iteration was begun by process {self._pid}, before a fork: iterate the loader again in the child",
-                status="WRONG_STATE",
-            )
-
-    def _next_data(self):
-        if self._crew is None:
-            raise StopIteration
-        if self._ahead == 0 and self._crew.outstanding == 0:
-            self._try_put_index()
-        if self._crew.outstanding == 0:
-            if not self._persistent_workers:
-                self._give_back()
-            raise StopIteration
-        try:
-            data, batch = self._crew.next(self._timeout)
-        except TimeoutError as error:
-            if type(error) is not TimeoutError or error.args:  # raised by the dataset
-                self._draw_after_result()
-                raise
-            raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
-        except errors.DataServerError:
-            raise
-        except Exception:
-            self._draw_after_result()
-            raise
-        self._state.counts["ready_s"] = self._crew.ready_s
-        self._draw_after_result()
-        return self._finish(data, batch)
-
-    def _draw_after_result(self) -> None:
-        """One index list for each result, before the caller sees it (rule B2); a failed result counts like others."""
-        if self._ahead > 0:
-            self._try_put_index()
-
-    def _give_back(self) -> None:
-        crew, self._crew = self._crew, None
-        if crew is not None:
-            self._state.give_back(crew)
-
-    def __del__(self) -> None:
-        try:
-            self._give_back()
-        except Exception:  # at exit the client may be closed already
-            pass

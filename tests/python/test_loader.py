@@ -2,8 +2,11 @@
 """DistributedDataLoader against the stock loader of the installed version: batches, draws, arguments (rules B)."""
 
 import gc
+import os
 import pathlib
 import random
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -584,3 +587,70 @@ def test_workers_may_keep_what_they_collated():
     for i, (rows, kept) in enumerate(DistributedDataLoader(dataset, batch_size=4, num_workers=1, collate_fn=collate)):
         assert rows[:, 0].tolist() == list(range(4 * i, 4 * i + 4))
         assert kept.tolist() == list(range(0, 4 * i + 1, 4))
+
+
+# ------------------------------------------------------------------------------------------------------------ policy
+
+POLICY = """
+import json, sys
+import torch
+from stoker import _plane, errors
+from stoker.torch import DistributedDataLoader
+
+torch.set_num_threads(1)
+data = torch.arange(12)
+first, second = sys.argv[1:]
+list(DistributedDataLoader(data, 3, num_workers=1, policy=None if first == "-" else first))
+print(json.loads(_plane.client().status())["engine"]["policy"])
+assert len(list(DistributedDataLoader(data, 3, num_workers=1))) == 4  # whatever it is
+try:
+    list(DistributedDataLoader(data, 3, num_workers=1, policy=second))
+    print("taken")
+except errors.CallerError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "first, environment, second, has, said",
+    [
+        ("-", None, "deadline", "deadline", "taken"),
+        ("round_robin", None, "round_robin", "round-robin", "taken"),
+        ("least_request", "cost", "cost", "least-request", "policy='cost': the DataServer of this job places batches by"),
+        ("-", "cost", "deadline", "cost", "policy='deadline': the DataServer of this job places batches by 'cost'"),
+    ],
+    ids=str,
+)
+def test_policy_reaches_the_dataserver(first, environment, second, has, said):
+    variables = {name: value for name, value in os.environ.items() if name != "STOKER_POLICY"}
+    if environment:
+        variables["STOKER_POLICY"] = environment
+    done = subprocess.run([sys.executable, "-c", POLICY, first, second], env=variables, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == has
+    assert lines[1].startswith(said)
+
+
+def test_policy_is_refused_by_name():
+    with pytest.raises(errors.CallerError, match="policy='fifo' is none of 'deadline', 'cost', 'least_request', 'round_robin'"):
+        DistributedDataLoader(Tensors(), num_workers=1, policy="fifo")
+    with pytest.raises(errors.UnsupportedError, match="policy='cost' is refused: with num_workers=0"):
+        DistributedDataLoader(Tensors(), policy="cost")
+
+
+# ---------------------------------------------------------------------------------------------------- parts of batches
+
+
+def test_d1_parts_of_a_batch_are_one_step():
+    import json
+
+    from stoker import _plane
+
+    loader = DistributedDataLoader(Tensors(), 4, num_workers=2, fan_out=4, name="parts are one step")
+    for step, _ in enumerate(loader):
+        lanes = json.loads(_plane.client().status())["loaders"]
+        (lane,) = [lane for lane in lanes if lane["name"] == "parts are one step"]
+        assert lane["next"] == step + 1  # batches that were taken, not parts of them
+    loader.close()
