@@ -24,7 +24,7 @@ __all__ = ["TokenAwareBatchSampler", "TokenBudgetBatchSampler"]
 
 _NO_SHUFFLE, _DROP_LAST, _MIX_SHAPES, _NO_REPEAT = 1, 2, 4, 8
 _WINDOWS_KEPT = 64  # whose steps state_dict() finds without planning again: loaders are a few steps ahead
-_VERSION = 1
+_VERSION = 2  # of plans: 2 deals steps around samples that outweigh the mean
 
 
 def _words(values, name: str) -> numpy.ndarray:

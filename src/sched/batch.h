@@ -2,11 +2,12 @@
  *
  * Inside of the planner of token-aware batches (include/stoker/batch.h).
  *
- *     batch.c       checks, memory, windows one after the other, resume
- *     batch_draw.c  order: sources by weight, shapes in proportion, one window at a time
- *     batch_cell.c  micro-batches under a budget
- *     batch_step.c  cells to rows of alike ones, rows to steps
- *     batch_rank.c  cells of a step to ranks
+ *     batch.c         checks, memory, windows one after the other, resume
+ *     batch_draw.c    order: sources by weight, shapes in proportion, one window at a time
+ *     batch_cell.c    micro-batches under a budget
+ *     batch_anchor.c  steps around samples that outweigh the mean
+ *     batch_step.c    cells to rows of alike ones, rows to steps
+ *     batch_rank.c    cells of a step to ranks
  *
  * Pure: integers decide, but for the shares of sources; ties go to the lower source, shape, place or rank.
  */
@@ -99,6 +100,10 @@ void stk_batch_describe(struct stoker_batch_planner *planner, uint32_t place);
 /* Micro-batches of the places [0, count) under the budget, made a multiple of `multiple` by splitting, then by empty
  * ones. */
 void stk_batch_fill(struct stoker_batch_planner *planner, uint32_t count, uint32_t multiple);
+
+/* Cells of one shape by falling load: takes those of steps around the dearest ones, whole steps, and appends their
+ * rows. The cells left move to the front of `sorted`, in their order. Returns how many were taken, 0 of several shapes. */
+uint32_t stk_batch_anchor(struct stoker_batch_planner *planner, uint32_t *sorted, uint32_t count);
 
 /* Steps of the cells [first, first + count), a multiple of ranks: full ones, the last may have fewer rows. */
 void stk_batch_steps(struct stoker_batch_planner *planner, uint32_t first, uint32_t count, struct stk_rng *rng);

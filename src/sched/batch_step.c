@@ -38,13 +38,16 @@ static void sort_cells(struct stoker_batch_planner *planner, uint32_t first, uin
     }
 }
 
-static void make_rows(struct stoker_batch_planner *planner, uint32_t first, uint32_t count)
+/* Returns how many rows belong to steps already: they come first. */
+static uint32_t make_rows(struct stoker_batch_planner *planner, uint32_t first, uint32_t count)
 {
     const struct stk_batch_cells *cells = &planner->cells;
     uint32_t ranks = planner->options.ranks, *sorted = planner->left, left = 0;
     STK_ASSERT(ranks > 0);
     planner->row_count = 0;
     sort_cells(planner, first, count, sorted);
+    count -= stk_batch_anchor(planner, sorted, count);
+    uint32_t anchored = planner->row_count;
     for (uint32_t begin = 0, end; begin < count; begin = end) {
         uint32_t shape = cells->shape[sorted[begin]];
         for (end = begin; end < count && cells->shape[sorted[end]] == shape;) end++;
@@ -56,14 +59,15 @@ static void make_rows(struct stoker_batch_planner *planner, uint32_t first, uint
     for (uint32_t i = 0; i < left; i++) planner->scratch[i] = sorted[planner->order[i]];
     STK_ASSERT(left % ranks == 0);
     for (uint32_t i = 0; i < left; i += ranks) add_row(planner, planner->scratch + i, planner->options.shape_count);
+    return anchored;
 }
 
-/* Rows come shape by shape: each of them shuffled, then spread. */
-static void order_rows(struct stoker_batch_planner *planner, struct stk_rng *rng)
+/* Rows come shape by shape: each of them shuffled, then spread. The first ones have their places. */
+static void order_rows(struct stoker_batch_planner *planner, uint32_t first, struct stk_rng *rng)
 {
     uint32_t rows = planner->row_count, *name = planner->left;
     for (uint32_t i = 0; i < rows; i++) name[i] = i;
-    for (uint32_t begin = 0, end; begin < rows; begin = end) {
+    for (uint32_t begin = first, end; begin < rows; begin = end) {
         for (end = begin; end < rows && planner->row_shape[end] == planner->row_shape[begin];) end++;
         uint64_t start = stk_rng_next(rng) >> 32;
         for (uint32_t i = end - begin; i > 1; i--) {
@@ -74,8 +78,9 @@ static void order_rows(struct stoker_batch_planner *planner, struct stk_rng *rng
         for (uint32_t i = begin; i < end; i++)
             planner->keys[i] = ~((((uint64_t)(i - begin) << 32) + start) / (end - begin));
     }
-    stk_pack_sort(planner->keys, rows, planner->order, planner->scratch);
-    for (uint32_t i = 0; i < rows; i++) planner->row_order[i] = name[planner->order[i]];
+    stk_pack_sort(planner->keys + first, rows - first, planner->order, planner->scratch);
+    for (uint32_t i = 0; i < first; i++) planner->row_order[i] = i;
+    for (uint32_t i = first; i < rows; i++) planner->row_order[i] = name[first + planner->order[i - first]];
 }
 
 static uint32_t rows_of(const struct stoker_batch_planner *planner, uint32_t step)
@@ -168,6 +173,16 @@ static void level_steps(struct stoker_batch_planner *planner, uint32_t steps)
     }
 }
 
+/* Full steps in a random order. */
+static void shuffle_steps(struct stoker_batch_planner *planner, uint32_t steps, struct stk_rng *rng)
+{
+    uint32_t cells = planner->options.cells;
+    for (uint32_t t = steps; t > 1; t--) {
+        uint32_t other = (uint32_t)stk_rng_below(rng, t);
+        for (uint32_t i = 0; i < cells; i++) swap_rows(planner, (t - 1) * cells + i, other * cells + i);
+    }
+}
+
 /* Appends the step that held[] and rank_load[] describe, its ranks renamed at random: the rank that the rule gives the
  * heavier part is another one in each step. Micro-batches of a rank in falling order of load, so that the k-th are
  * alike on all ranks. */
@@ -197,10 +212,11 @@ static void write_step(struct stoker_batch_planner *planner, uint32_t row_count,
 
 void stk_batch_steps(struct stoker_batch_planner *planner, uint32_t first, uint32_t count, struct stk_rng *rng)
 {
-    make_rows(planner, first, count);
-    order_rows(planner, rng);
+    uint32_t anchored = make_rows(planner, first, count);
+    order_rows(planner, anchored, rng);
     uint32_t steps = (planner->row_count + planner->options.cells - 1) / planner->options.cells;
     if (planner->options.ranks > 1 && planner->options.cells > 1) level_steps(planner, steps);
+    if (anchored > 0) shuffle_steps(planner, steps, rng);
     for (uint32_t t = 0; t < steps; t++) {
         stk_batch_assign(planner, planner->row_order + (size_t)t * planner->options.cells, rows_of(planner, t), true);
         write_step(planner, rows_of(planner, t), rng);
