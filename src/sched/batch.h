@@ -102,7 +102,8 @@ void stk_batch_describe(struct stoker_batch_planner *planner, uint32_t place);
 void stk_batch_fill(struct stoker_batch_planner *planner, uint32_t count, uint32_t multiple);
 
 /* Cells of one shape by falling load: takes those of steps around the dearest ones, whole steps, and appends their
- * rows. The cells left move to the front of `sorted`, in their order. Returns how many were taken, 0 of several shapes. */
+ * rows. The cells left move to the front of `sorted`, in their order. Returns how many were taken; 0 of several
+ * shapes. */
 uint32_t stk_batch_anchor(struct stoker_batch_planner *planner, uint32_t *sorted, uint32_t count);
 
 /* Steps of the cells [first, first + count), a multiple of ranks: full ones, the last may have fewer rows. */

@@ -3,8 +3,8 @@
  * Steps around samples that outweigh what ranks get on average. Of cells of one shape whose loads spread widely, rows
  * of neighbours cannot level a step: its dearest cell is more than the others of its row, and what could make up for
  * the difference lies in other rows. So the dearest cell gets the lightest ones beside it, each other rank the dearest
- * cells that fit under that load, and so on with what is left, until the dearest cell is no more than its share. What is
- * left then makes rows as usual.
+ * cells that fit under that load, and so on with what is left, until the dearest cell is no more than its share. The
+ * rest then makes rows as usual.
  *
  * Cells of one shape only: steps keep their mixture of shapes.
  */
