@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "media/decode_internal.h"
+#include "media/decode_work.h"
 
 stoker_status stk_decoder_create(struct stk_decoder **out_decoder, stoker_error *err)
 {
@@ -34,6 +35,8 @@ void stk_decoder_destroy(struct stk_decoder *decoder)
 }
 
 void stk_decoder_set_keep_bytes(struct stk_decoder *decoder, uint64_t bytes) { decoder->keep_bytes = bytes; }
+
+void stk_decoder_set_work(struct stk_decoder *decoder, struct stk_decode_work *work) { decoder->work = work; }
 
 void stk_decoder_set_choice(struct stk_decoder *decoder, enum stk_plan_choice choice) { decoder->choice = choice; }
 
@@ -167,6 +170,16 @@ static stoker_status make_sample(struct stk_pass *pass, uint64_t *known_frames, 
     return make_in_order(pass, known_frames, frames, err);
 }
 
+/* By time the plan tells it; otherwise everything that was sent was decoded, also that of a pass which met damage. */
+static stoker_status tell_work(const struct stk_pass *pass, struct stk_decode_work *out, stoker_error *err)
+{
+    const struct stk_av_facts *facts = stk_av_facts(pass->av);
+    if (pass->plan.by_time) return stk_decode_work_of_plan(&pass->plan, pass->table, facts, out, err);
+    *out = (struct stk_decode_work){pass->result.packets_decoded, pass->result.bytes_read,
+                                    pass->result.packets_decoded * facts->width * facts->height};
+    return STOKER_OK;
+}
+
 stoker_status stk_decoder_video(struct stk_decoder *decoder, const struct stk_file *file, const struct stk_form *form,
                                 uint64_t draw, uint64_t *known_frames, void *dst, stoker_video_result *out_result,
                                 stoker_error *err)
@@ -178,6 +191,7 @@ stoker_status stk_decoder_video(struct stk_decoder *decoder, const struct stk_fi
     stoker_status status = sample.ordinals && pass.delivered ? stk_pass_begin(&pass, decoder, file, err)
                                                              : stk_fail(err, STOKER_ERR_NO_MEMORY, "out of memory");
     if (status == STOKER_OK) status = make_sample(&pass, &known, err);
+    if (status == STOKER_OK && decoder->work) status = tell_work(&pass, decoder->work, err);
     if (status == STOKER_OK) {
         pass.result.plan_hash = stk_decode_plan_hash(&pass.plan);
         if (known_frames) *known_frames = known;

@@ -44,6 +44,10 @@ stoker_status stk_decoder_plan(struct stk_decoder *decoder, const struct stk_fil
 stoker_status stk_decoder_count(struct stk_decoder *decoder, const struct stk_file *file, uint64_t *out_frames,
                                 stoker_error *err);
 
+struct stk_decode_work;
+/* What each later sample decoded (decode_work.h) is written to *work, the caller's; NULL: no more. */
+void stk_decoder_set_work(struct stk_decoder *decoder, struct stk_decode_work *work);
+
 /* For tests: packets of larger files are read again instead of kept. The default is STK_AV_KEEP_BYTES. */
 void stk_decoder_set_keep_bytes(struct stk_decoder *decoder, uint64_t bytes);
 /* For tests: how plans are chosen. All choices give the same pixels of an undamaged file. */

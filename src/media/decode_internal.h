@@ -22,6 +22,7 @@ struct stk_decoder {
     uint8_t *turned; /* three rotated planes */
     size_t turned_size;
     uint64_t keep_bytes;
+    struct stk_decode_work *work; /* borrowed; NULL: nobody asks */
     enum stk_plan_choice choice;
     struct stk_look_room look;
 };

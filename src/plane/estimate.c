@@ -9,19 +9,33 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <stoker/profile.h>
+
 #include "base/error.h"
 #include "sched/pack.h"
 #include "source/source.h"
+#include "source/work.h"
 
 #define MODELS 1024u /* of loaders that were open of late; 1.5 MB */
 #define IMAGE_MAGIC 0x494b5453u
 #define AUDIO_MAGIC 0x414b5453u
+
+/* Samples whose work is kept: those of the requests in flight, which are asked for up to three times each. */
+#define KEPT 4096u
+
+struct kept_work {
+    uint64_t source, id; /* of the digest */
+    uint32_t class_id;   /* STK_COST_CLASSES: the source does not know it */
+    bool used;
+    uint64_t pixels, bytes;
+};
 
 struct stk_estimate {
     void *block;
     struct stk_cost_model *model;
     uint64_t *keys; /* [STK_BATCH_SAMPLES_MAX] each */
     uint32_t *order, *scratch;
+    struct kept_work *kept; /* [KEPT], by id */
 };
 
 stoker_status stk_estimate_create(struct stk_estimate **out_estimate, stoker_error *err)
@@ -33,8 +47,9 @@ stoker_status stk_estimate_create(struct stk_estimate **out_estimate, stoker_err
         estimate->keys = calloc(STK_BATCH_SAMPLES_MAX, sizeof *estimate->keys);
         estimate->order = calloc(STK_BATCH_SAMPLES_MAX, sizeof *estimate->order);
         estimate->scratch = calloc(STK_BATCH_SAMPLES_MAX, sizeof *estimate->scratch);
+        estimate->kept = calloc(KEPT, sizeof *estimate->kept);
     }
-    if (!estimate || !estimate->block || !estimate->keys || !estimate->order || !estimate->scratch) {
+    if (!estimate || !estimate->block || !estimate->keys || !estimate->order || !estimate->scratch || !estimate->kept) {
         stk_estimate_destroy(estimate);
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a cost model of %zu bytes", size);
     }
@@ -50,6 +65,7 @@ void stk_estimate_destroy(struct stk_estimate *estimate)
     free(estimate->keys);
     free(estimate->order);
     free(estimate->scratch);
+    free(estimate->kept);
     free(estimate);
 }
 
@@ -87,6 +103,33 @@ struct stk_cost_features stk_estimate_features(const struct stoker_source *sourc
     return features;
 }
 
+static const struct kept_work *work_of(struct stk_estimate *estimate, const struct stoker_source *source, uint64_t id)
+{
+    const uint64_t digest = stk_load_u64(source->digest);
+    struct kept_work *kept = &estimate->kept[id % KEPT];
+    struct stk_source_work work;
+    if (kept->used && kept->source == digest && kept->id == id) return kept;
+    *kept = (struct kept_work){.source = digest, .id = id, .class_id = STK_COST_CLASSES, .used = true};
+    if (stk_source_work(source, id, &work)) {
+        kept->class_id = stoker_cost_kind_of(work.codec);
+        kept->pixels = work.pixels;
+        kept->bytes = work.bytes;
+    }
+    return kept;
+}
+
+uint32_t stk_estimate_sample(struct stk_estimate *estimate, const struct stk_estimate_of *of, uint64_t id,
+                             struct stk_cost_features *out)
+{
+    *out = stk_estimate_features(of->source, id);
+    if (!of->source->work || out->bytes_in == 0) return of->class_id; /* also of an id that there is not */
+    const struct kept_work *work = work_of(estimate, of->source, id);
+    if (work->class_id == STK_COST_CLASSES) return of->class_id;
+    out->pixels_in = work->pixels;
+    out->bytes_in = work->bytes;
+    return work->class_id;
+}
+
 static struct stk_cost_key key_of(const struct stk_estimate_of *of)
 {
     return (struct stk_cost_key){of->job, of->class_id, STK_COST_ANY_HOST};
@@ -94,11 +137,23 @@ static struct stk_cost_key key_of(const struct stk_estimate_of *of)
 
 static uint64_t load_id(const uint8_t *ids, uint32_t place) { return stk_load_u64(ids + 8 * (size_t)place); }
 
+static uint64_t add_ns(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static void add_cost(struct stk_cost *sum, const struct stk_cost *more)
+{
+    sum->cpu_ns = add_ns(sum->cpu_ns, more->cpu_ns);
+    sum->io_ns = add_ns(sum->io_ns, more->io_ns);
+    sum->late_ns = add_ns(sum->late_ns, more->late_ns);
+    sum->output_bytes = add_ns(sum->output_bytes, more->output_bytes);
+    if (more->learned < sum->learned) sum->learned = more->learned;
+}
+
 void stk_estimate_ids(struct stk_estimate *estimate, const struct stk_estimate_of *of, const uint8_t *ids,
                       uint32_t count, struct stk_cost *out_sum, const uint32_t **out_order)
 {
     const struct stk_cost_key key = key_of(of);
-    struct stk_cost_features sum = {0};
+    struct stk_cost_features sum = {0}; /* of the samples of the request's own class */
+    struct stk_cost others = {.learned = UINT32_MAX};
     bool alike = true;
     if (out_order) *out_order = NULL;
     if (of->class_id == STK_COST_TOKENS) { /* items of one length: one stands for all */
@@ -108,15 +163,24 @@ void stk_estimate_ids(struct stk_estimate *estimate, const struct stk_estimate_o
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct stk_cost_features one = stk_estimate_features(of->source, load_id(ids, i));
+        struct stk_cost_features one;
         struct stk_cost cost;
-        stk_cost_features_add(&sum, &one);
+        struct stk_cost_key own = key;
+        own.class_id = stk_estimate_sample(estimate, of, load_id(ids, i), &one);
+        const bool known = own.class_id != of->class_id;
+        if (!known) stk_cost_features_add(&sum, &one);
+        if (!known && !out_order) continue;
+        stk_cost_predict(estimate->model, &own, &one, &cost);
+        if (known) add_cost(&others, &cost);
         if (!out_order) continue;
-        stk_cost_predict(estimate->model, &key, &one, &cost);
         estimate->keys[i] = cost.cpu_ns + cost.io_ns;
         alike = alike && estimate->keys[i] == estimate->keys[0];
     }
-    stk_cost_predict(estimate->model, &key, &sum, out_sum);
+    if (sum.samples > 0) {
+        stk_cost_predict(estimate->model, &key, &sum, out_sum);
+        add_cost(&others, out_sum);
+    }
+    *out_sum = others;
     if (!out_order || alike) return;
     stk_pack_sort(estimate->keys, count, estimate->order, estimate->scratch);
     *out_order = estimate->order;

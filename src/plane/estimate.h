@@ -34,6 +34,11 @@ struct stk_estimate_of {
     const struct stoker_source *source; /* NULL: a process source */
 };
 
+/* The same with what the source knows of the packets that will be decoded, and the class of the sample: its codec where
+ * the source knows it, else of->class_id. Kept for a while, since it is asked for several times a sample. */
+uint32_t stk_estimate_sample(struct stk_estimate *estimate, const struct stk_estimate_of *of, uint64_t id,
+                             struct stk_cost_features *out);
+
 /* Predicts the `count` samples of a native request together. With out_order (NULL allowed) also the
  * places by falling cost, the estimate's own until its next call; NULL if all cost the same. */
 void stk_estimate_ids(struct stk_estimate *estimate, const struct stk_estimate_of *of, const uint8_t *ids,

@@ -89,13 +89,17 @@ void stk_forecast_done(struct stk_server *server, const struct stk_lane *lane, s
 {
     const struct stk_estimate_of of = of_lane(server, lane);
     struct stk_cost_result result = {.cpu_ns = done->cpu_ns, .wall_ns = done->wall_ns};
+    struct stk_estimate_of sample = of;
     request->cpu_ns += done->cpu_ns;
     request->wall_ns += done->wall_ns;
     if (worker->copies) return;
     if (done->status < 0) result.flags |= STK_COST_FAILED;
     if (worker->attempt > 0) result.flags |= STK_COST_RETRIED;
     if (!worker->finished_any) result.flags |= STK_COST_FIRST_ON_WORKER;
-    result.features = of.source ? stk_estimate_features(of.source, worker->sample_id) : of_payload(request);
     result.output_bytes = of.source ? request->layout.sample_bytes : done->used;
+    if (of.source) sample.class_id = stk_estimate_sample(server->estimate, &of, worker->sample_id, &result.features);
+    if (sample.class_id != of.class_id) stk_estimate_learn(server->estimate, &sample, &result);
+    /* The request's own class learns every sample, by what is known of any. */
+    result.features = of.source ? stk_estimate_features(of.source, worker->sample_id) : of_payload(request);
     stk_estimate_learn(server->estimate, &of, &result);
 }

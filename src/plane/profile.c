@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "sched/cost.h"
+#include "source/work.h"
 #include "sys/clock.h"
 
 static const struct {
@@ -40,16 +41,16 @@ stoker_status stoker_profile_video(const char *path, const stoker_video_spec *sp
                                    stoker_error *err)
 {
     stoker_media_info info;
-    stoker_video_result result;
+    struct stk_source_work work;
     STK_TRY(stoker_media_probe(path, 0, &info, err));
     uint64_t wall = stk_clock_now_ns(), cpu = stk_clock_thread_cpu_ns();
-    STK_TRY(stoker_video_read(path, spec, dst, &result, err));
+    STK_TRY(stk_source_measure(path, spec, dst, &work, err));
     cpu = stk_clock_thread_cpu_ns() - cpu;
     wall = stk_clock_now_ns() - wall;
     *out_row = (stoker_cost_row){.kind = stoker_cost_kind_of(info.codec),
                                  .samples = 1,
-                                 .pixels_in = result.packets_decoded * info.width * info.height,
-                                 .bytes_in = result.bytes_read,
+                                 .pixels_in = work.pixels,
+                                 .bytes_in = work.bytes,
                                  .pixels_out = (uint64_t)spec->frames * spec->width * spec->height,
                                  .cpu_ns = cpu,
                                  .wall_ns = wall,

@@ -9,11 +9,13 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "media/decode_known.h"
+#include "media/decode_work.h"
 #include "media/transform.h"
 #include "source/blob.h"
 #include "source/files.h"
 #include "source/listed.h"
 #include "source/source_internal.h"
+#include "source/work.h"
 #include "store/file.h"
 #include "sys/shmem.h"
 #include "sys/thread.h"
@@ -194,6 +196,23 @@ static stoker_status describe_file(const struct stoker_source *source, uint64_t 
     return STOKER_OK;
 }
 
+static bool work_of_file(const struct stoker_source *source, uint64_t id, struct stk_source_work *out)
+{
+    const struct media_source *media = of(source);
+    struct stk_decode_work work;
+    struct stk_scan scan;
+    uint64_t known = 0;
+    if (!stk_listed_scan(&media->files, media->manifest, id, &scan, &known)) return false;
+    bool told = stk_decode_work_of_scan(&scan, &media->form, 0, known, &work, NULL) == STOKER_OK;
+    if (told) {
+        memcpy(out->codec, scan.facts.codec, sizeof out->codec);
+        out->pixels = work.pixels;
+        out->bytes = work.bytes;
+    }
+    stk_scan_fini(&scan);
+    return told;
+}
+
 static stoker_status acquire_decoder(struct media_source *media, uint64_t id, struct stk_decoder **out_decoder,
                                      uint64_t *out_known, stoker_error *err)
 {
@@ -367,6 +386,7 @@ stoker_status stk_media_source_open(int blob_fd, int payload_fd, struct stoker_s
     }
     fill_sample(media);
     media->manifest = stk_listed_open_manifest(&media->files);
+    if (media->manifest) media->base.work = work_of_file;
     *out_source = &media->base;
     return STOKER_OK;
 }

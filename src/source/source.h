@@ -58,10 +58,13 @@ struct stk_leaf_ops {
     uint64_t (*rows_max)(const struct stoker_source *source);
 };
 
+struct stk_source_work; /* work.h */
+
 /* First member of every kind's struct. */
 struct stoker_source {
     const struct stk_source_ops *ops;
     const struct stk_leaf_ops *leaf_ops; /* NULL: a sample is the one tensor that describe() tells */
+    bool (*work)(const struct stoker_source *source, uint64_t id, struct stk_source_work *out); /* NULL: not known */
     enum stk_source_kind kind;
     int blob_fd;        /* sealed blob that describes the source */
     int payload_fd;     /* process sources: the pickled dataset; else -1 */
