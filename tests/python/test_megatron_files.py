@@ -620,3 +620,35 @@ def test_a_merge_ends_when_a_signal_handler_raises(tmp_path):
         signal.signal(signal.SIGALRM, before)
     dataset = IndexedDataset(tmp_path / "m")
     assert len(dataset) == 2 and dataset[1].tolist() == [7]
+
+
+# --------------------------------------------------------------------------------------------- files that change while open
+
+
+def many(prefix, value):
+    with IndexedDatasetBuilder(f"{prefix}.bin", numpy.uint16) as builder:
+        for _ in range(100):
+            builder.add_document(numpy.full(5000, value, numpy.uint16), [5000])
+        builder.finalize(f"{prefix}.idx")
+
+
+def test_cut_data_are_an_error_of_positional_reads(tmp_path):
+    many(tmp_path / "t", 7)
+    dataset = IndexedDataset(tmp_path / "t", mmap=False, retries=0)
+    assert dataset[50].tolist() == [7] * 5000
+    os.truncate(tmp_path / "t.bin", 505000)
+    for read in (lambda: dataset[50], lambda: dataset[49:52], lambda: dataset.get(50, 2400, 200)):
+        with pytest.raises(errors.DataError, match="t.bin.*offset"):
+            read()
+    assert dataset.get(50, 0, 2500).tolist() == [7] * 2500
+
+
+def test_mapped_data_outlive_their_replacement(tmp_path):
+    many(tmp_path / "t", 7)
+    dataset = IndexedDataset(tmp_path / "t")
+    view = dataset[99]
+    with IndexedDatasetBuilder(tmp_path / "t.bin", numpy.uint16) as builder:
+        builder.add_document([1], [1])
+        builder.finalize(tmp_path / "t.idx")
+    assert view.tolist() == dataset[50].tolist() == [7] * 5000 and dataset[1:3][1].tolist() == [7] * 5000
+    assert [sequence.tolist() for sequence in IndexedDataset(tmp_path / "t")] == [[1]]
