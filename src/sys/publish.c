@@ -209,7 +209,7 @@ static int place(struct stk_publish *publish)
 /* Files that get their names together; folders of the same index. */
 struct commit {
     struct stk_publish *const *files;
-    char *folders[2];
+    char *folders[STK_PUBLISH_FILES_MAX];
     size_t count;
     size_t named; /* how many have their name */
     size_t at;    /* the file that a fault belongs to */
@@ -269,12 +269,17 @@ stoker_status stk_publish_commit(struct stk_publish *publish, stoker_error *err)
     return commit_files(&publish, 1, err);
 }
 
+stoker_status stk_publish_commit_all(struct stk_publish *const *files, size_t count, stoker_error *err)
+{
+    STK_ASSERT(count <= STK_PUBLISH_FILES_MAX);
+    for (size_t i = 0; i < count; i++) STK_ASSERT(files[i]->fd >= 0);
+    return commit_files(files, count, err);
+}
+
 stoker_status stk_publish_commit_pair(struct stk_publish *first, struct stk_publish *second, stoker_error *err)
 {
     struct stk_publish *const files[] = {first, second};
-    STK_ASSERT(first->fd >= 0);
-    STK_ASSERT(second->fd >= 0);
-    return commit_files(files, 2, err);
+    return stk_publish_commit_all(files, 2, err);
 }
 
 void stk_publish_abort(struct stk_publish *publish)

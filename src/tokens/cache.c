@@ -263,16 +263,23 @@ static stoker_status begin_files(struct work *work, struct stk_npy *out, void **
     return STOKER_OK;
 }
 
-static stoker_status publish_description(struct work *work)
+/* The description, then the arrays; the folder is synced once for all of them. */
+static stoker_status publish_all(struct work *work)
 {
-    struct stk_publish file;
+    struct stk_publish description = {.fd = -1}, *files[STK_CACHE_ARRAYS_MAX + 1];
+    size_t count = 0;
     const char *text = work->cache->description;
-    if (!text) return STOKER_OK;
-    STK_TRY(stk_publish_begin(work->description_path, &file, work->err));
-    stoker_status status = stk_publish_write(&file, 0, text, strlen(text), work->err);
-    if (status == STOKER_OK) return stk_publish_commit(&file, work->err);
-    stk_publish_abort(&file);
-    return status;
+    if (text) {
+        STK_TRY(stk_publish_begin(work->description_path, &description, work->err));
+        stoker_status status = stk_publish_write(&description, 0, text, strlen(text), work->err);
+        if (status < 0) {
+            stk_publish_abort(&description);
+            return status;
+        }
+        files[count++] = &description;
+    }
+    for (uint32_t i = 0; i < work->plan->count; i++) files[count++] = &work->files[i];
+    return stk_publish_commit_all(files, count, work->err);
 }
 
 /* A small array moves to plain memory, a large one stays the mapping that it was made in. */
@@ -302,8 +309,7 @@ static stoker_status build_files(struct work *work, struct stk_npy *out)
     const struct stk_cache_site site = {.settled = settled_in_file, .cache = &files};
     stoker_status status = begin_files(work, out, data);
     if (status == STOKER_OK) status = work->plan->build(work->plan->user, data, &site, work->err);
-    if (status == STOKER_OK) status = publish_description(work);
-    for (uint32_t i = 0; i < count && status == STOKER_OK; i++) status = stk_publish_commit(&work->files[i], work->err);
+    if (status == STOKER_OK) status = publish_all(work);
     if (status == STOKER_OK) {
         for (uint32_t i = 0; i < count; i++) settle(&out[i]);
         return STOKER_OK;
