@@ -4,6 +4,7 @@
     this rank's samples, one in each slab -> features -> told to all ranks of the list -> assignment
     -> slabs are given and taken, no byte moves -> batches in the order of the round
 
+Requests run ahead of the round as they do without rounds, so that a slow sample is met by what was made before it.
 A loader of single samples, hidden inside, makes them. Every round is two small messages: features, then the assignment of
 the first rank of the list (the built-in policy needs no second one: equal features give equal assignments). Whatever is wrong
 in one rank is told to all of them in the message that they wait for, so nobody hangs.
@@ -113,6 +114,8 @@ class RoundIterator:
         self._inner = iter(inner)
         self._crew = self._inner._crew
         self._share = self._fit(max(1, self._config.buffer_size // len(self._config.members)))
+        self._ahead = self._in_flight()
+        self._held = 0  # samples of the round that were not given yet
         self._members = list(self._config.members)
         self._ready: collections.deque = collections.deque()  # batches of the round: (samples, whether to copy)
         self._round, self._ended = 0, False
@@ -132,25 +135,46 @@ class RoundIterator:
                     raise
                 share = (share + 1) // 2
 
+    def _most(self, size: int) -> int:
+        """Samples of that many bytes for which this rank has room."""
+        local = max(1, _plane._local_rank_and_world()[1])
+        return (self._loader.max_bytes or _MAX_BYTES) // (local * max(size, 1))
+
     def _cut(self, size: int) -> None:
         """The same, of Python samples: by the size of the first."""
         if self._crew._native is not None or self._round > 0:
             return
-        local = max(1, _plane._local_rank_and_world()[1])
-        most = (self._loader.max_bytes or _MAX_BYTES) // (local * 2 * max(size, 1))
-        while self._share > 1 and _reserve(self._share) > most:
+        while self._share > 1 and 2 * _reserve(self._share) > self._most(size):
             self._share = (self._share + 1) // 2
+        self._ahead = self._in_flight()
+
+    def _in_flight(self) -> int:
+        """Samples that are asked for and not given yet: what the loader would have in flight without rounds, and at least
+        the next round beside this one; three rounds are what there is memory for."""
+        loader = self._loader
+        batches = loader.prefetch_batches
+        if batches is None:
+            batches = loader.prefetch_factor * loader.num_workers
+        return min(max(batches * _lane._batch_size(loader), 2 * self._share), 3 * self._share)
+
+    def _ask(self) -> None:
+        """Requests ahead. Those of the round come first: nobody may hold memory that a round of another rank needs."""
+        inner, crew = self._inner, self._crew
+        ahead = self._ahead
+        if crew._native is None:
+            ahead = min(ahead, 4 * self._most(self._largest) // 5 - self._share)
+        while not inner._exhausted and (crew.outstanding < self._share or crew.outstanding + self._held < ahead):
+            inner._try_put_index()
+            if self._round == 0 and crew._native is None and not self._sized:
+                break  # alone: it tells how many there is room for
 
     # ---- the samples of this rank
 
     def _pull(self):
         """The next sample of this rank; StopIteration at the end of its epoch. As the stock iterator, one index for one
         result."""
-        inner, crew = self._inner, self._crew
-        while crew.outstanding < self._share and not inner._exhausted:
-            inner._try_put_index()
-            if self._round == 0 and crew._native is None and not self._sized:
-                break  # alone: it tells how many there is room for
+        crew = self._crew
+        self._ask()
         if crew.outstanding == 0:
             raise StopIteration
         index = crew._pending[0][2]
@@ -161,6 +185,8 @@ class RoundIterator:
                 raise
             raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
         self._state.counts["ready_s"] = crew.ready_s
+        self._held += 1
+        self._largest = max(self._largest, batch.bytes)
         if not self._sized:
             self._sized = True
             self._cut(batch.bytes)
@@ -180,6 +206,7 @@ class RoundIterator:
             )
 
     _sized = False
+    _largest = 0  # bytes of the largest sample so far
 
     def _collect(self):
         """(samples, sizes of their batches, True at the end of the epoch)"""
@@ -356,12 +383,14 @@ class RoundIterator:
                     self._give_back()
                     raise StopIteration
                 self._hold()
+            samples, copied = self._ready.popleft()
+            self._held = sum(len(batch) for batch, _ in self._ready)
+            self._ask()
         except StopIteration:
             raise
         except BaseException:
             self._give_back()  # the round is lost on every rank
             raise
-        samples, copied = self._ready.popleft()
         self._state.balance["taken"] += 1
         data = self._build(samples, copied)
         ended_s = time.perf_counter()
@@ -433,8 +462,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _reserve(share: int) -> int:
-    """Samples of a batch of which two are reserved: the round that is given, the one before that is still viewed, the one
-    that is being made, and a quarter for size classes."""
+    """Samples of a batch of which two are reserved: the round that is given, the one before that is still viewed, two that
+    are being made, and a quarter for size classes."""
     return (5 * share + 1) // 2
 
 

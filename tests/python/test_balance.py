@@ -123,6 +123,29 @@ def test_alone_it_gives_what_the_stock_loader_gives():
     loader.close()
 
 
+def test_requests_run_ahead_of_the_round():
+    drawn = []
+
+    class Watched(torch.utils.data.SequentialSampler):
+        def __iter__(self):
+            for index in super().__iter__():
+                drawn.append(index)
+                yield index
+
+    data = [torch.full((3,), i) for i in range(60)]
+    config = {"feature_fn": lambda sample: {"cost": 1}, "buffer_size": 6}
+    for depth, ahead in [(2, 12), (7, 14), (40, 18)]:  # this round and the next; prefetch_factor; three rounds
+        loader = DistributedDataLoader(
+            data, batch_size=2, sampler=Watched(data), num_workers=1, prefetch_factor=depth, load_balance_config=config)
+        drawn.clear()
+        iterator = iter(loader)
+        for given in (2, 4, 6, 8):
+            next(iterator)
+            assert len(drawn) == given + ahead
+        assert sum(len(batch) for batch in iterator) == 52
+        loader.close()
+
+
 # ---- ranks
 
 
