@@ -35,8 +35,8 @@ stoker_status stk_publish_commit(struct stk_publish *publish, stoker_error *err)
 /* Both, the second name after the first, so that who finds the second finds the first. On failure neither has appeared,
  * what stood there before may be gone, and both temporary files are. */
 stoker_status stk_publish_commit_pair(struct stk_publish *first, struct stk_publish *second, stoker_error *err);
-/* All of them, at most STK_PUBLISH_FILES_MAX, likewise: first all contents are on the disk, then come the names in their
- * order, then each folder is synced once for those that follow one another. */
+/* All of them, at most STK_PUBLISH_FILES_MAX, likewise: first all contents are on the disk, then come the names in
+ * their order, then each folder is synced once for those that follow one another. */
 enum { STK_PUBLISH_FILES_MAX = 8 };
 stoker_status stk_publish_commit_all(struct stk_publish *const *files, size_t count, stoker_error *err);
 void stk_publish_abort(struct stk_publish *publish); /* begun or not; after commit it does nothing */
