@@ -50,7 +50,7 @@ static void test_open_says_why_not(void **state)
         const char *text;
     } clips[] = {{"audio_only.m4a", STOKER_ERR_NOT_FOUND, "no video stream"},
                  {"truncated_moov_at_end.mp4", STOKER_ERR_CORRUPT, "moov atom not found"},
-                 {"expected.json", STOKER_ERR_CORRUPT, "cannot open"}};
+                 {"expected.json", STOKER_ERR_CORRUPT, "cannot open: neither video nor sound"}};
     for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++) {
         struct stk_file file = open_clip(clips[i].name);
         struct stk_av *av = NULL;

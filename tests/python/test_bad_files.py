@@ -277,3 +277,22 @@ def test_rate_beyond_what_c_can_hold_is_refused():
 
     with pytest.raises(errors.CallerError, match="rate="):
         read_audio(GOOD, rate=2**32 + 8000)
+
+
+@pytest.mark.parametrize("kind", ["VideoDataset", "ImageDataset", "AudioDataset", "VideoPatches", "ImagePatches"])
+def test_media_of_another_kind_in_a_list_is_named_once(kind, tmp_path):
+    from stoker.audio import AudioDataset
+    from stoker.media import ImageDataset
+
+    path = tmp_path / "words.mp4"
+    path.write_text("these are words\n")
+    makers = {
+        "VideoDataset": lambda paths: VideoDataset(paths, **FORM),
+        "ImageDataset": lambda paths: ImageDataset(paths, size=8),
+        "AudioDataset": lambda paths: AudioDataset(paths, seconds=1),
+        "VideoPatches": lambda paths: VideoDataset(paths, preset="qwen2-vl"),
+        "ImagePatches": lambda paths: ImageDataset(paths, preset="qwen2-vl"),
+    }
+    with pytest.raises(errors.SampleError, match="neither video nor sound|are no JPEG, PNG, WebP or GIF") as caught:
+        makers[kind]([str(path)])[0]
+    assert str(caught.value).count(str(path)) == 1
