@@ -61,11 +61,12 @@ static int parse(PyObject *args, PyObject *kwargs, struct gpt_arguments *a, stok
     static char *names[] = {"file", "mock",        "seed",        "sequence_length", "samples", "first",
                             "end",  "split",       "extra_token", "keep_partial",    "defer",   "folder",
                             "stem", "description", "assume_hit",  "may_build",       "wait_s",  NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OKKOKOspppO&ssppd", names, &a->file, &a->mock, &a->seed,
-                                     &a->length, &a->samples, &a->first, &a->end, &options->split, &a->extra_token,
-                                     &options->keep_partial, &a->where.defer, core_optional_path, &a->where.folder,
-                                     &a->where.stem, &a->where.description, &a->where.assume_hit, &a->where.may_build,
-                                     &a->where.wait_s)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO&O&OO&OspppO&ssppd", names, &a->file, &a->mock,
+                                     CORE_NUMBER("seed", a->seed), CORE_NUMBER("sequence_length", a->length),
+                                     &a->samples, CORE_NUMBER("first", a->first), &a->end, &options->split,
+                                     &a->extra_token, &options->keep_partial, &a->where.defer, core_optional_path,
+                                     &a->where.folder, &a->where.stem, &a->where.description, &a->where.assume_hit,
+                                     &a->where.may_build, &a->where.wait_s)) {
         return -1;
     }
     if (a->seed > UINT32_MAX) {
@@ -200,7 +201,8 @@ static PyObject *gpt_text(PyObject *object, PyObject *args)
 {
     struct gpt_object *self = (struct gpt_object *)object;
     unsigned long long index;
-    return PyArg_ParseTuple(args, "K", &index) ? core_gpt_text(self->gpt, self->length, index) : NULL;
+    return PyArg_ParseTuple(args, "O&", CORE_NUMBER("index", index)) ? core_gpt_text(self->gpt, self->length, index)
+                                                                     : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ items */
