@@ -401,8 +401,7 @@ static stoker_status make_clip(const struct stoker_source *source, const stoker_
     struct patch_source *clips = (struct patch_source *)(uintptr_t)of(source);
     stoker_status status = run_maker(clips, &described, dst, out_made, err);
     /* A look at its header names the file already. */
-    if (status < 0 && err && strcmp(err->context, described.path) != 0)
-        stk_error_context(err, "%s", described.path);
+    if (status < 0 && err && strcmp(err->context, described.path) != 0) stk_error_context(err, "%s", described.path);
     return status;
 }
 
