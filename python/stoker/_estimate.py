@@ -49,6 +49,12 @@ _ROWS_MAX = 4096
 
 def read_profile(path) -> bytes:
     """Rows of a file that ``stoker profile`` wrote, as the plane takes them; lines of other schemas are passed over."""
+    from . import manifest  # it needs this package's files, which pure tests of estimates do not
+
+    if manifest.is_manifest(path):
+        raise errors.CallerError(
+            f"cost_profile={errors.show(path)} is a manifest of scans; rows of `stoker profile SOURCE... > FILE` were expected"
+        )
     rows = []
     try:
         with open(path, encoding="utf-8") as file:
@@ -68,5 +74,7 @@ def read_profile(path) -> bytes:
                 f"cost_profile={errors.show(path)}: line {number} is no row of stoker.cost/1 ({errors.describe(error)})"
             ) from None
     if not rows:
-        raise errors.CallerError(f"cost_profile={errors.show(path)} has no row of schema stoker.cost/1")
+        raise errors.CallerError(
+            f"cost_profile={errors.show(path)} has no row of schema stoker.cost/1; `stoker profile SOURCE... > FILE` writes them"
+        )
     return b"".join(rows[:_ROWS_MAX])

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from . import _core, _seeding, errors
 
 DTYPES = {"uint8": 1, "float16": 2, "bfloat16": 3, "float32": 4}
+_DTYPE_NAMES = {number: name for name, number in DTYPES.items()} | {6: "int16"}
 
 
 def choice(name: str, value, choices: dict) -> int:
@@ -88,15 +89,20 @@ def _manifest(path: str) -> list[str]:
             line = line.rstrip("\n")
             if not line.strip() or line.startswith("#"):
                 continue
+            if line.lstrip().startswith("[") and os.path.splitext(path)[1].lower() == ".json":
+                raise errors.CallerError(
+                    f"{path}, line {number}: a JSON list; one JSON object a line, with a 'path', was expected"
+                )
             if line.lstrip().startswith("{"):
                 try:
                     entry = json.loads(line)
                     if entry.get("error"):
                         continue
-                    line = entry["path"]
-                except (ValueError, KeyError) as error:
+                    line = os.fspath(entry["path"])
+                except (ValueError, KeyError, TypeError) as error:
                     raise errors.CallerError(
-                        f"{path}, line {number}: a JSON object with a 'path' was expected ({error})"
+                        f"{path}, line {number}: one JSON object a line, with a 'path', was expected"
+                        f" ({errors.describe(error)})"
                     ) from None
             found.append(line if is_remote(line) else os.path.normpath(os.path.join(folder, line)))
     return found
@@ -260,8 +266,9 @@ class FileDataset:
         return f"{type(self).__name__}({len(self)} files, shape={self.shape}, dtype={self.dtype})"
 
     def describe(self, index: int) -> dict:
-        """What is known of an item before it is decoded: path, bytes, mtime_ns, shape, sample_bytes."""
-        return self._source().describe(self._position(index))
+        """What is known of an item before it is decoded: path, bytes, mtime_ns, shape, dtype (its name), sample_bytes."""
+        described = self._source().describe(self._position(index))
+        return described | {"dtype": _DTYPE_NAMES[described["dtype"]]}
 
     def set_epoch(self, epoch: int) -> None:
         """Of the random choices in items that are asked for by ``dataset[i]``; a stoker loader counts its own epochs."""

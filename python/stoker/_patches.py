@@ -27,6 +27,21 @@ _FACTS = struct.Struct("=IIQd")  # stoker_clip_facts
 _ALIGNMENT = 256  # of the tensors of a sample
 
 
+def preset_signature(init, first: str = "self") -> inspect.Signature:
+    """What users see of an initialiser that takes ``preset=`` too: with a preset nothing but the source is needed, and
+    ``settings`` are keywords of families of patches."""
+    _, source, *others = inspect.signature(init).parameters.values()
+    keyword, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    shown = [inspect.Parameter(first, inspect.Parameter.POSITIONAL_OR_KEYWORD), source]
+    others = [one for one in others if one.name not in ("preset", "settings")]
+    for one in others:
+        optional = one.default is empty
+        shown.append(one.replace(default=None, annotation=f"{one.annotation} | None") if optional else one)
+    shown.append(inspect.Parameter("preset", keyword, default=None, annotation="str | None"))
+    shown.append(inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(shown, return_annotation="None")
+
+
 def with_preset(init):
     """An initialiser that takes ``preset=`` too: the keywords of that family stand where none was given."""
     parameters = list(inspect.signature(init).parameters)[1:]
@@ -40,6 +55,7 @@ def with_preset(init):
         self.preset = preset
         init(self, **presets.dense_keywords(preset, given))
 
+    wrapper.__signature__ = preset_signature(init)
     return wrapper
 
 
@@ -180,9 +196,21 @@ class PatchDataset(_files.FileDataset):
         return (None, 3 * rule["temporal_patch_size"] * rule["patch_size"] ** 2)
 
     def describe(self, index: int) -> dict:
-        """What is known of an item before it is decoded: path, bytes, mtime_ns, shape (patches, values), sample_bytes,
-        tokens."""
-        return super().describe(index)
+        """What is known of an item before it is decoded: path, bytes, mtime_ns, shape (patches, values), dtype (its name),
+        sample_bytes, tokens, and grid_thw: groups of frames, rows and columns of patches; ``(0, 0, 0)`` for a file that
+        cannot be used."""
+        described = super().describe(index)
+        return described | {"grid_thw": self._grid(self._position(index))}
+
+    def _grid(self, position: int) -> tuple[int, int, int]:
+        width, height, frames, duration_s = _FACTS.unpack_from(self._facts, position * _FACTS.size)
+        if not (width and height and frames):
+            return (0, 0, 0)
+        count = 1
+        if self.media == "video":
+            rule = presets.frame_arguments(self._settings)
+            count = rule["frames"] or _core.frames_count(frames, duration_s, **rule)
+        return _core.patch_plan(count, width, height, **presets.rule_arguments(self._settings))["grid_thw"]
 
     def __getitem__(self, index):
         position = self._position(index)

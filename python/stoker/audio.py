@@ -52,12 +52,22 @@ _PLAIN = {
 }
 _WHISPER = _PLAIN | {"log": "log10", "last_frame": False, "range": 8.0, "add": 4.0, "multiply": 0.25}
 _MELS = {"whisper": _WHISPER, "whisper-large-v3": _WHISPER | {"bands": 128}}
+_PRESET_RATE = 16000  # of all of them: windows and filters are counted in its samples
 
 
-def _mel_form(mel) -> tuple | None:
-    """The numbers of a spectrogram in the order of C; None for none."""
+def _preset_name(mel) -> str | None:
+    return mel.get("preset") if isinstance(mel, Mapping) else mel
+
+
+def _mel_form(mel, rate: int | None = None) -> tuple | None:
+    """The numbers of a spectrogram in the order of C; None for none. ``rate``: that of the sound, if it is known."""
     if mel is None:
         return None
+    if _preset_name(mel) in _MELS and rate not in (None, _PRESET_RATE):
+        raise errors.CallerError(
+            f"mel={_preset_name(mel)!r} is made for {_PRESET_RATE} samples per second, the sound has rate={rate}: files are"
+            f" resampled with rate={_PRESET_RATE} of AudioDataset and read_audio; a dict without preset takes any rate"
+        )
     if isinstance(mel, Mapping):
         chosen = dict(mel)
         preset = chosen.pop("preset", None)
@@ -94,8 +104,10 @@ def _form(rate, channels, seconds, start, dtype, mel, short, seek, damaged_max) 
     placed = isinstance(start, str)
     if not placed and not (0 <= float(start) < float("inf")):
         raise errors.CallerError(f"start={start!r} is neither a number of seconds nor 'middle' nor 'random'")
+    rate = _files.whole("rate", rate, 0)
+    mel = _mel_form(mel, rate)
     return {
-        "rate": _files.whole("rate", rate, 0),
+        "rate": rate,
         "channels": _files.whole("channels", channels, 0),
         "dtype": _files.choice("dtype", dtype, _DTYPES),
         "start_s": 0.0 if placed else float(start),
@@ -104,7 +116,7 @@ def _form(rate, channels, seconds, start, dtype, mel, short, seek, damaged_max) 
         "short_sound": _files.choice("short", short, _SHORTS),
         "seek": _files.choice("seek", seek, _SEEKS),
         "damaged_max": _share(damaged_max),
-        "mel": _mel_form(mel),
+        "mel": mel,
     }
 
 
@@ -154,10 +166,12 @@ def read_audio(
     """Decode a window of one file, or all of it: ``(sound, facts)``.
 
     The arguments are those of :class:`AudioDataset`; without ``seconds`` the window goes to the end, without ``rate``
-    and ``channels`` those of the file are kept. The sound is (channels, samples), or with ``mel`` (bands, frames). The
+    and ``channels`` those of the file are kept (with ``mel`` of a preset the rate is its 16000). The sound is (channels, samples), or with ``mel`` (bands, frames). The
     facts are rate, channels, and in samples of one channel start, count, valid (those of them that the file has), total
     (of the whole file), lost (undecodable, silent); frames of the spectrogram; bytes_read.
     """
+    if rate is None and _preset_name(mel) in _MELS:
+        rate = _PRESET_RATE
     form = _form(rate or 0, channels or 0, seconds or 0.0, start, dtype, mel, short, seek, damaged_max)
     block, facts = _core.read_audio(path, draw=_core.sample_draw(seed, 0, 0), **form)
     if form["mel"] is not None:
@@ -170,14 +184,14 @@ def log_mel(samples, rate: int = 16000, mel: str | Mapping = "whisper", as_numpy
 
     Args:
         samples: one dimension of float32, an array or tensor (any other type is converted).
-        rate: samples per second.
+        rate: samples per second. With a preset it must be 16000: nothing is resampled here.
         mel: ``"whisper"`` (80 bands), ``"whisper-large-v3"`` (128 bands), or a dict, see :class:`AudioDataset`.
 
     The models were trained on 30 s at 16 kHz: pad to 480,000 samples for their 3,000 frames.
     """
     import numpy
 
-    form = _mel_form(mel)
+    form = _mel_form(mel, _files.whole("rate", rate))
     if form is None:
         raise errors.CallerError("mel=None: a name or a dict was expected")
     samples = numpy.ascontiguousarray(samples, numpy.float32)
@@ -207,7 +221,7 @@ class AudioDataset(_files.FileDataset):
             ``"whisper-large-v3"`` (128 bands; both as the public models want it), or a dict of bands, fft, window, hop,
             power, scale (``"slaney"``, ``"htk"``), norm (``"area"``, ``"none"``), log (``"log10"``, ``"ln"``,
             ``"linear"``), last_frame, f_min, f_max, floor, range, add, multiply, and preset, whose values the others
-            replace.
+            replace. Presets need ``rate=16000``.
         short: a window that reaches past the end is filled with zeros (``"pad"``) or is an error (``"error"``).
         seek: ``"exact"``, or ``"near"``: AAC and Opus too are decoded from near the window; much faster in long files,
             but their made-up noise may differ from window to window.

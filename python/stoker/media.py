@@ -189,8 +189,10 @@ class VideoDataset(_files.FileDataset):
             of Pillow's ``resize()``, at two to three times the price.
         filter: of the exact mode, ``"bilinear"`` or ``"bicubic"``, both antialiased.
         augment: an :class:`Augment`: random parts, mirroring and colours, the same for all frames of a clip.
-        preset: a model family by name (:mod:`stoker.presets`), whose constants stand where no keyword is given. For
-            families of patches items are dicts that differ in size: see :class:`VideoPatches`.
+        preset: a model family by name (:mod:`stoker.presets`), whose constants stand where no keyword is given; without
+            one, frames and size are needed. For families of patches items are dicts that differ in size: see
+            :class:`VideoPatches`.
+        settings: of families of patches, in place of single constants of the preset.
 
     Items are torch tensors if PyTorch is installed (NumPy arrays else, or with ``as_numpy=True``) of shape
     ``(frames, 3, height, width)`` in the order of ``layout``. A clip of fewer frames than wanted gives each once, then
@@ -414,7 +416,12 @@ class ImageDataset(_files.FileDataset):
         seed: of what is random in items that are asked for by ``dataset[i]``, with :meth:`set_epoch`; a stoker loader
             brings its own.
         preset: a family of patches by name (:mod:`stoker.presets`): items are dicts that differ in size, see
-            :class:`ImagePatches`, and other keywords are those of :class:`stoker._patches.PatchDataset`.
+            :class:`ImagePatches`, and other keywords (``settings``) are those of
+            :class:`stoker._patches.PatchDataset`.
+
+    Items are torch tensors if PyTorch is installed (NumPy arrays else, or with ``as_numpy=True``) of shape
+    ``(3, height, width)`` with ``layout="CHW"``, ``(height, width, 3)`` with ``"HWC"``, of type ``dtype``: 0 to 255 as
+    uint8, else 0 to 1, or normalised by ``mean`` and ``std``. Batches have the shape ``(batch, *shape)``.
 
     A file that is missing, damaged or no image raises :class:`stoker.SampleError` when its item is asked for. Sizes and
     times of the files are read when the dataset is made; a file that was changed since then is a mismatch.
@@ -447,7 +454,10 @@ class ImageDataset(_files.FileDataset):
         *,
         augment: Augment | None = None,
         seed: int = 0,
+        preset: str | None = None,
     ) -> None:
+        if preset is not None:
+            raise errors.CallerError(f"preset={preset!r} needs ImageDataset itself, or a subclass of ImagePatches")
         self.seed = operator.index(seed)
         self.random = augment is not None and augment.is_random
         self.dtype = str(dtype).removeprefix("torch.")
@@ -512,6 +522,10 @@ class ImageDataset(_files.FileDataset):
         else:
             image.view(-1).view(both.dtype).copy_(both[: image.nbytes])
         return image, bool(both[-1])
+
+
+for _class in (VideoDataset, ImageDataset):  # __new__ takes anything; this is what users may give
+    _class.__new__.__signature__ = _patches.preset_signature(_class.__init__, "cls")
 
 
 class VideoPatches(_patches.PatchDataset, VideoDataset):

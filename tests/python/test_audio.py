@@ -302,6 +302,30 @@ def test_mel_forms_that_are_refused():
         log_mel(x.reshape(10, 100))
 
 
+@needs_mel
+def test_mel_of_a_preset_is_for_16000_samples_per_second():
+    path = str(SOUNDS / "valid_flac")
+    for mel in ("whisper", "whisper-large-v3", {"preset": "whisper", "bands": 20}):
+        for make in (
+            lambda: AudioDataset([path], seconds=1, rate=44100, mel=mel),
+            lambda: read_audio(path, seconds=1, rate=8000, mel=mel),
+            lambda: log_mel(np.zeros(4000, np.float32), rate=22050, mel=mel),
+        ):
+            with pytest.raises(errors.CallerError, match="is made for 16000 samples per second, the sound has rate="):
+                make()
+    assert AudioDataset([path], seconds=1, rate=44100, mel={"bands": 20})[0].shape == (20, 276)
+
+
+@needs_mel
+def test_read_audio_resamples_for_the_mel_of_a_preset(tmp_path):
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes((known(rate=8000, count=8000) * 32767).astype("<i2").tobytes())
+    made, facts = read_audio(tmp_path / "a.wav", mel="whisper")
+    assert facts["rate"] == 16000 and made.shape == (80, 100)
+    assert read_audio(tmp_path / "a.wav")[1]["rate"] == 8000
+
+
 # ------------------------------------------------------------------------------------------------------------- dataset
 
 PATHS = [

@@ -77,6 +77,15 @@ def test_cost_profile_is_where_predictions_start(tmp_path):
     loader.close()
 
 
+def test_a_cost_profile_of_another_kind_is_told_what_it_is(tmp_path):
+    (tmp_path / "clips.stkm").write_bytes(b"STKM" + b"\xff" * 200)
+    with pytest.raises(errors.CallerError, match="is a manifest of scans; rows of `stoker profile"):
+        iter(DistributedDataLoader(Estimated(), num_workers=1, cost_profile=tmp_path / "clips.stkm"))
+    (tmp_path / "clips.jsonl").write_text('{"path": "a.mp4"}\n')
+    with pytest.raises(errors.CallerError, match="no row of schema stoker.cost/1; `stoker profile SOURCE... > FILE` writes"):
+        iter(DistributedDataLoader(Estimated(), num_workers=1, cost_profile=tmp_path / "clips.jsonl"))
+
+
 @pytest.mark.parametrize("text, message", [
     ("", "has no row of schema stoker.cost/1"),
     ('{"schema": "stoker.cost/1"}\n', "line 1 is no row of stoker.cost/1"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """VideoDataset in this process: what it finds, what its items look like, what it refuses. No plane is started."""
 
+import inspect
 import json
 import os
 import pickle
@@ -14,7 +15,7 @@ import torch
 from datasets import CLIPS, CORRUPT, GOLDEN
 
 from stoker import SampleError, errors
-from stoker.media import VideoDataset, probe
+from stoker.media import ImageDataset, VideoDataset, probe
 
 
 def test_probe_gives_facts_and_errors():
@@ -48,6 +49,10 @@ def test_sources_of_paths(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"file": 1}\n')
     with pytest.raises(errors.CallerError, match="bad.jsonl, line 1"):
         VideoDataset(tmp_path / "bad.jsonl", 2, 32)
+    for text in ('{\n "path": "a.mp4"\n}\n', '{"path": 1}\n', '[{"path": "a.mp4"}]\n'):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(errors.CallerError, match="x.json, line 1: .*one JSON object a line, with a 'path', was expected"):
+            VideoDataset(tmp_path / "x.json", 2, 32)
 
 
 def test_items():
@@ -62,7 +67,7 @@ def test_items():
     assert indexed[-1][1] == len(CLIPS) - 1
     described = dataset.describe(1)
     assert described["path"] == CLIPS[1] and described["bytes"] == os.path.getsize(CLIPS[1])
-    assert described["sample_bytes"] == video.nbytes
+    assert described["sample_bytes"] == video.nbytes and described["dtype"] == "uint8"
     array = VideoDataset(CLIPS, frames=4, size=(32, 48), as_numpy=True)[0]
     assert type(array) is np.ndarray and np.array_equal(array, video.numpy())
 
@@ -75,6 +80,27 @@ def test_normalised_items(dtype):
     got = VideoDataset(CLIPS, frames=2, size=32, dtype=dtype, mean=mean, std=std)[0]
     assert str(got.dtype).endswith(str(dtype).removeprefix("torch."))
     assert torch.allclose(got.double(), expected, atol=0.04 if "16" in str(dtype) else 1e-5)
+
+
+def test_signatures_name_every_argument():
+    for kind, needed in ((VideoDataset, ["source", "frames", "size", "sampling", "augment", "preset"]),
+                         (ImageDataset, ["source", "size", "partial", "augment", "preset"])):
+        signature = inspect.signature(kind)
+        assert [name for name in signature.parameters if name in needed] == needed
+        assert [one.name for one in signature.parameters.values() if one.kind is one.VAR_POSITIONAL] == []
+        signature.bind("clips", preset="qwen2-vl", max_pixels=9)
+        assert [name for name in signature.parameters if name not in kind.__doc__] == []
+
+    class Own(VideoDataset):
+        def __init__(self, folder):
+            super().__init__(folder, 2, 32)
+
+    assert list(inspect.signature(Own).parameters) == ["folder"]
+    assert len(Own(CLIPS[:1])) == 1
+
+
+def test_images_may_be_given_no_preset():
+    assert ImageDataset(CLIPS[:1], 32, preset=None).shape == (3, 32, 32)
 
 
 def test_forms_that_are_refused():

@@ -31,6 +31,12 @@ def golden(name):
     return json.loads((GOLDEN / f"{name}.json").read_text())
 
 
+def test_schedulers_say_what_they_give():
+    schedulers = packing.BasePackingScheduler, packing.DpBalancedScheduler, packing.BestFitScheduler, packing.BalancedCPScheduler
+    for kind in schedulers:
+        assert vars(kind)["get_groups_and_subsamples"].__doc__
+
+
 class Sized:
     def __init__(self, size):
         self._size = size

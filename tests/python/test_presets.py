@@ -79,7 +79,18 @@ def test_descriptors_tell_shape_and_tokens_of_what_is_decoded():
         assert described["shape"] == item["pixel_values_videos"].shape
         assert described["tokens"] * 4 == described["shape"][0]
         assert item["video_grid_thw"].prod() == described["shape"][0]
+        assert described["grid_thw"] == tuple(item["video_grid_thw"][0].tolist()) and described["dtype"] == "float32"
     assert dataset.shape == (None, 1176)
+
+
+def test_descriptors_of_clips_by_rate_tell_the_grid_and_of_bad_files_none():
+    dataset = clips(dtype="bfloat16")
+    for index in range(len(dataset)):
+        described = dataset.describe(index)
+        assert described["grid_thw"] == tuple(dataset[index]["video_grid_thw"][0].tolist())
+        assert described["dtype"] == "bfloat16"
+    bad = VideoDataset([GOLDEN / "truncated_moov_at_end.mp4"], preset="qwen2-vl").describe(0)
+    assert bad["grid_thw"] == (0, 0, 0) and bad["shape"] == (0, 1176)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])

@@ -2,6 +2,7 @@
 """Random transforms of images and videos: equal to Pillow and torchvision for the same choices, functions of (seed,
 epoch, index) alone, the same for all frames, the same in every worker."""
 
+import math
 import collections
 import contextlib
 import pathlib
@@ -239,14 +240,19 @@ def test_orientation_is_applied_before_the_crop(tmp_path, pictures):
 
 
 def test_a_wrong_value_is_named(pictures):
-    for augment, message in (
-        (Augment(crop="corner"), "crop='corner'"),
-        (Augment(flip=2), "flip is 2"),
-        (Augment(crop_pad=3), "crop_pad is 3"),
-        (Augment(hue=0.6), "hue is 0.6"),
+    for wrong, message in (
+        ({"crop": "resize"}, "crop='resize' is not one of 'centre', 'random', 'resized'"),
+        ({"flip": 2}, "flip is 2, expected 0 to 1"),
+        ({"flip": math.nan}, "flip is nan"),
+        ({"crop_pad": 3}, "crop_pad is 3"),
+        ({"pad_colour": (1, 2)}, "pad_colour is"),
+        ({"scale": (0.5, 0.1)}, "scale is"),
+        ({"ratio": (0.001, 1)}, "ratio is"),
+        ({"saturation": -1}, "saturation is -1"),
+        ({"hue": 0.6}, "hue is 0.6, expected 0 to 0.5"),
     ):
         with pytest.raises(errors.CallerError, match=message):
-            ImageDataset(pictures, 32, augment=augment)
+            Augment(**wrong)
     with pytest.raises(errors.CallerError, match="size of the file is kept"):
         ImageDataset(pictures, resize="keep", augment=EVERYTHING)[0]
     with pytest.raises(errors.CallerError, match="bicubic filter needs the exact mode"):

@@ -55,6 +55,8 @@ class BasePackingScheduler:
         return ["tokens", "labels", "loss_mask", "position_ids", "original_seq_len", "padded_seq_len"]
 
     def get_groups_and_subsamples(self, sample_id_seqlens) -> list[list[list]]:
+        """Ids by micro-batch, then rank, of ``[(id, length), ...]`` of one global batch; lengths in tokens, padded. A
+        subclass gives it."""
         raise NotImplementedError(f"{type(self).__name__} has no get_groups_and_subsamples()")
 
     def run(
@@ -81,6 +83,8 @@ class DpBalancedScheduler(BasePackingScheduler):
     """Megatron-LM's ``dp_balanced``: packs are filled in the order of the samples."""
 
     def get_groups_and_subsamples(self, sample_id_seqlens) -> list[list[list]]:
+        """Ids by micro-batch, then rank. Raises :class:`PackingError` for a sample that is longer than the room of the
+        ranks that share it."""
         return _schedule(_DP_BALANCED, list(sample_id_seqlens), **self._options())
 
 
@@ -98,6 +102,8 @@ class BestFitScheduler(BasePackingScheduler):
     linear_tokens = 0
 
     def get_groups_and_subsamples(self, sample_id_seqlens) -> list[list[list]]:
+        """Ids by micro-batch, then rank: no more micro-batches than best fit needs. Raises :class:`PackingError` for a
+        sample that is longer than the room of the ranks that share it."""
         return _schedule(
             _BEST_FIT, list(sample_id_seqlens), linear_tokens=self.linear_tokens, **self._options()
         )
