@@ -78,6 +78,7 @@ class Build(Task):
     """The three index arrays of one training split, cache files included."""
 
     def prepare(self):
+        self.built = None  # giving up the last round's is no part of this one's build
         super().prepare()
         self.data = self.api["IndexedDataset"](self.form["prefix"])
         self.settings = self.config(blend=([self.form["prefix"]], None), split="1,0,0", path_to_cache=self.folder)

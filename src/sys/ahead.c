@@ -16,7 +16,8 @@
 #include "sys/thread.h"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; EINVAL before */
+#define MADV_POPULATE_READ 22  /* Linux 5.14; EINVAL before */
+#define MADV_POPULATE_WRITE 23 /* the same */
 #endif
 
 #define STEP_BYTES ((size_t)4 << 20)       /* of all areas together: a few milliseconds */
@@ -25,6 +26,7 @@
 struct stk_ahead {
     struct stk_thread *thread;
     struct stk_ahead_area areas[STK_AHEAD_AREAS_MAX];
+    struct stk_ahead_file files[STK_AHEAD_AREAS_MAX]; /* or these */
     size_t count, steps;
     atomic_bool stopped; /* relaxed: nothing else is told by it */
 };
@@ -35,6 +37,29 @@ static bool make_pages(const struct stk_ahead_area *area, size_t from, size_t to
     size_t page = (size_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)area->data + from) / page * page;
     size_t end = (uintptr_t)area->data + to;
     return end <= first || madvise((void *)first, end - first, MADV_POPULATE_WRITE) == 0;
+}
+
+static bool make_file_pages(const struct stk_ahead_file *file, size_t from, size_t to)
+{
+    void *data = mmap(NULL, to - from, PROT_READ, MAP_SHARED, file->fd, (off_t)from);
+    if (data == MAP_FAILED) return false;
+    (void)madvise(data, to - from, MADV_HUGEPAGE);
+    bool made = madvise(data, to - from, MADV_POPULATE_READ) == 0;
+    STK_ASSERT(munmap(data, to - from) == 0);
+    return made;
+}
+
+static void run_files(void *argument)
+{
+    struct stk_ahead *ahead = argument;
+    for (size_t i = 0; i < ahead->count; i++) {
+        const struct stk_ahead_file *file = &ahead->files[i];
+        for (size_t from = file->from / STEP_BYTES * STEP_BYTES; from < file->end; from += STEP_BYTES) {
+            size_t left = file->end - from;
+            if (atomic_load_explicit(&ahead->stopped, memory_order_relaxed)) return;
+            if (!make_file_pages(file, from, from + (left < STEP_BYTES ? left : STEP_BYTES))) return;
+        }
+    }
 }
 
 static void run(void *argument)
@@ -50,21 +75,15 @@ static void run(void *argument)
         }
 }
 
-stoker_status stk_ahead_start(const struct stk_ahead_area *areas, size_t count, struct stk_ahead **out_ahead,
-                              stoker_error *err)
+/* Starts the thread over a copy. */
+static stoker_status start(const struct stk_ahead *wanted, void (*main)(void *), struct stk_ahead **out_ahead,
+                           stoker_error *err)
 {
-    size_t total = 0;
-    STK_ASSERT(count <= STK_AHEAD_AREAS_MAX);
-    for (size_t i = 0; i < count; i++) total += areas[i].size / 2;
-    *out_ahead = NULL;
-    if (total < TOTAL_BYTES_MIN / 2 || sysconf(_SC_NPROCESSORS_ONLN) < 2) return STOKER_OK;
-    struct stk_ahead *ahead = calloc(1, sizeof *ahead);
-    if (!ahead) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to make %zu areas ahead", count);
-    for (size_t i = 0; i < count; i++) ahead->areas[i] = areas[i];
-    ahead->count = count;
-    ahead->steps = total / (STEP_BYTES / 2) + 1;
+    struct stk_ahead *ahead = malloc(sizeof *ahead);
+    if (!ahead) return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory to make %zu areas ahead", wanted->count);
+    *ahead = *wanted;
     stoker_error reason = {0};
-    stoker_status status = stk_thread_start("stoker-ahead", run, ahead, &ahead->thread, &reason);
+    stoker_status status = stk_thread_start("stoker-ahead", main, ahead, &ahead->thread, &reason);
     if (status == STOKER_OK) {
         *out_ahead = ahead;
         return STOKER_OK;
@@ -72,6 +91,34 @@ stoker_status stk_ahead_start(const struct stk_ahead_area *areas, size_t count, 
     free(ahead);
     if (status != STOKER_ERR_NO_MEMORY) return STOKER_OK; /* no more threads here: it is only a hint */
     return stk_fail(err, status, "%s", reason.message);
+}
+
+static bool is_worth_it(size_t half_bytes)
+{
+    return half_bytes >= TOTAL_BYTES_MIN / 2 && sysconf(_SC_NPROCESSORS_ONLN) >= 2;
+}
+
+stoker_status stk_ahead_start(const struct stk_ahead_area *areas, size_t count, struct stk_ahead **out_ahead,
+                              stoker_error *err)
+{
+    struct stk_ahead wanted = {.count = count};
+    size_t half = 0; /* all of them may be more than a size_t counts */
+    STK_ASSERT(count <= STK_AHEAD_AREAS_MAX);
+    *out_ahead = NULL;
+    for (size_t i = 0; i < count; i++) half += areas[i].size / 2, wanted.areas[i] = areas[i];
+    wanted.steps = half / (STEP_BYTES / 2) + 1;
+    return is_worth_it(half) ? start(&wanted, run, out_ahead, err) : STOKER_OK;
+}
+
+stoker_status stk_ahead_start_files(const struct stk_ahead_file *files, size_t count, struct stk_ahead **out_ahead,
+                                    stoker_error *err)
+{
+    struct stk_ahead wanted = {.count = count};
+    size_t half = 0;
+    STK_ASSERT(count <= STK_AHEAD_AREAS_MAX);
+    *out_ahead = NULL;
+    for (size_t i = 0; i < count; i++) half += (files[i].end - files[i].from) / 2, wanted.files[i] = files[i];
+    return is_worth_it(half) ? start(&wanted, run_files, out_ahead, err) : STOKER_OK;
 }
 
 void stk_ahead_stop(struct stk_ahead *ahead)

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -66,6 +67,44 @@ static void test_contents_are_kept(void **state)
     }
 }
 
+/* Pages of a file are in the cache of the system, and its bytes are what they were. */
+static void test_pages_of_files_are_made(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    void *data = NULL;
+    assert_int_equal(stk_filemap_create(fileno(file), SIZE, &data, NULL), STOKER_OK);
+    memset((uint8_t *)data + SIZE / 2, 7, 5000);
+    const struct stk_ahead_file files[2] = {{fileno(file), SIZE / 2 + 1000, SIZE}, {fileno(file), 0, SIZE / 2 + 1000}};
+    struct stk_ahead *ahead = NULL;
+    assert_int_equal(stk_ahead_start_files(files, 2, &ahead, NULL), STOKER_OK);
+    if (!ahead) skip(); /* one CPU */
+    uint64_t until_ns = stk_clock_now_ns() + 20 * UINT64_C(1000000000);
+    while (resident(data, SIZE) < SIZE && stk_clock_now_ns() < until_ns) (void)sched_yield();
+    stk_ahead_stop(ahead);
+    assert_int_equal(resident(data, SIZE), SIZE);
+    for (size_t at = 0; at < SIZE; at += 1000)
+        assert_int_equal(((const uint8_t *)data)[at], at >= SIZE / 2 && at < SIZE / 2 + 5000 ? 7 : 0);
+    stk_filemap_close(data, SIZE);
+    (void)fclose(file);
+}
+
+/* Not to be read, and past the end: nothing is made, and nothing is said. */
+static void test_files_that_cannot_be_read_are_left_alone(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    const struct stk_ahead_file files[2] = {{fileno(file), 0, SIZE}, {-1, 0, SIZE}};
+    struct stk_ahead *ahead = NULL;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stk_ahead_start_files(files + i, 1, &ahead, NULL), STOKER_OK);
+        stk_ahead_stop(ahead);
+    }
+    (void)fclose(file);
+}
+
 static void test_little_memory_is_left_alone(void **state)
 {
     (void)state;
@@ -84,6 +123,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_are_made),
         cmocka_unit_test(test_contents_are_kept),
+        cmocka_unit_test(test_pages_of_files_are_made),
+        cmocka_unit_test(test_files_that_cannot_be_read_are_left_alone),
         cmocka_unit_test(test_little_memory_is_left_alone),
     };
     return stk_run_tests(tests);

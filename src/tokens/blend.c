@@ -136,8 +136,8 @@ static stoker_status load(struct stoker_blend_index *blend, const stoker_blend_o
     const struct stk_cache_plan wanted = {
         .count = ARRAYS,
         .known = !assume_hit,
-        .arrays = {{"dataset_index", STOKER_INDEX_INT16, blend->size, 1},
-                   {"dataset_sample_index", STOKER_INDEX_INT64, blend->size, 1}},
+        .arrays = {{"dataset_index", STOKER_INDEX_INT16, blend->size, 1, 0},
+                   {"dataset_sample_index", STOKER_INDEX_INT64, blend->size, 1, 0}},
         .user = &build,
         .build = build_arrays,
         .check = check_arrays,

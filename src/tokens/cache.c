@@ -299,6 +299,25 @@ static void settle(struct stk_npy *npy)
     npy->array.data = copy;
 }
 
+/* Builds with the pages of the files made ahead, in the order in which they will be filled. The builder is about to
+ * make those at the beginning himself, so the second half of the first ones comes first. */
+static stoker_status build_mapped(const struct work *work, const struct stk_npy *arrays, void *const *data,
+                                  const struct stk_cache_site *site)
+{
+    struct stk_ahead_file files[STK_CACHE_ARRAYS_MAX];
+    size_t count = 0;
+    for (uint32_t turn = 0; turn < STK_CACHE_ARRAYS_MAX; turn++)
+        for (uint32_t i = 0; i < work->plan->count; i++)
+            if (work->plan->arrays[i].turn == turn)
+                files[count++] = (struct stk_ahead_file){work->files[i].fd, turn == 0 ? arrays[i].base_size / 2 : 0,
+                                                         arrays[i].base_size};
+    struct stk_ahead *ahead;
+    STK_TRY(stk_ahead_start_files(files, count, &ahead, work->err));
+    stoker_status status = work->plan->build(work->plan->user, data, site, work->err);
+    stk_ahead_stop(ahead);
+    return status;
+}
+
 static stoker_status build_files(struct work *work, struct stk_npy *out)
 {
     void *data[STK_CACHE_ARRAYS_MAX];
@@ -308,7 +327,7 @@ static stoker_status build_files(struct work *work, struct stk_npy *out)
     struct files files = {work, out};
     const struct stk_cache_site site = {.settled = settled_in_file, .cache = &files};
     stoker_status status = begin_files(work, out, data);
-    if (status == STOKER_OK) status = work->plan->build(work->plan->user, data, &site, work->err);
+    if (status == STOKER_OK) status = build_mapped(work, out, data, &site);
     if (status == STOKER_OK) status = publish_all(work);
     if (status == STOKER_OK) {
         for (uint32_t i = 0; i < count; i++) settle(&out[i]);

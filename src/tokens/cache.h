@@ -39,6 +39,7 @@ struct stk_cache_plan {
         stoker_index_dtype dtype;
         uint64_t rows;
         uint32_t columns;
+        uint32_t turn; /* from 0: which are filled first, for whoever makes their pages ahead */
     } arrays[STK_CACHE_ARRAYS_MAX];
     void *user;
     /* Fills the arrays, which are zeroed memory of the planned sizes. */
