@@ -336,13 +336,15 @@ def _in_threads(task: Callable[..., Any], work: list[tuple[Any, ...]], threads: 
     if threads <= 1 or len(runs) <= 1:
         return [run(function, *arguments) for run, function, arguments in runs]
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(threads, len(runs))) as pool:
-        futures = [pool.submit(run, function, *arguments) for run, function, arguments in runs]
         try:
+            futures = [pool.submit(run, function, *arguments) for run, function, arguments in runs]
             return [future.result() for future in futures]
         except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
             if not isinstance(error, Exception):  # Ctrl-C: signals reach this thread only, so the others are told
                 _core.stop_builds(True)
-                pool.shutdown()
-                _core.stop_builds(False)
+                try:
+                    pool.shutdown()
+                finally:
+                    _core.stop_builds(False)
             raise
