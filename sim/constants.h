@@ -23,7 +23,7 @@ enum sim_origin {
     X(link_latency_s, 50e-6, SIM_ASSUMED, "one way between hosts")                                                     \
     X(tail_share, 0.003, SIM_ASSUMED, "samples cut from long clips of large frames")                                   \
     X(window_noise, 0.03, SIM_ASSUMED, "deviation of log(window)")                                                     \
-    X(predict_sigma, 0.14, SIM_MEASURED, "deviation of log(predicted / real cost): median error 9 %, p95 30 %")        \
+    X(predict_sigma, 0.15, SIM_MEASURED, "deviation of log(predicted / real cost): median error 10 %, p95 28 %")       \
     X(videomae_fixed_s, 0.15, SIM_ASSUMED, "window of a sample, fixed part")                                           \
     X(videomae_token_s, 1.0e-5, SIM_ASSUMED, "and for each token")                                                     \
     X(qwen_fixed_s, 0.17, SIM_ASSUMED, "window of a sample, fixed part")                                               \
