@@ -5,9 +5,9 @@
  * media_clocks FRAMES SIDE uint8|float32 cost|in-order REPEATS FILE...
  *
  * Makes one sample of each file, as a worker does: opened, scanned, planned, decoded, scaled, stored into memory that
- * was touched before. The linker puts the functions below between stoker's decoder and libavcodec, so that what is
+ * was touched before; and scans each file once more, alone, as a manifest is built. The linker puts the functions below between stoker's decoder and libavcodec, so that what is
  * measured is the code that ships. Of REPEATS samples of a file the one with the least CPU time counts. The answer is
- * one line of JSON.
+ * one line of JSON; `scan_shares` is the scan of each file over its sample.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include <libavcodec/avcodec.h>
 
 #include "media/decode.h"
+#include "media/scan.h"
 #include "store/file.h"
 
 static double inside; /* seconds in libavcodec since it was set to 0 */
@@ -102,23 +103,47 @@ static bool measure(struct stk_decoder *decoder, const struct stk_form *form, co
     return status == STOKER_OK;
 }
 
+/* One scan of one file, from its opening on. */
+static bool measure_scan(const char *path, double *out_cpu)
+{
+    struct stk_file file;
+    struct stk_scan scan;
+    stoker_error err;
+    double begin = cpu_seconds();
+    stoker_status status = stk_file_open(path, &file, &err);
+    if (status == STOKER_OK) {
+        status = stk_scan_file(&file, &scan, &err);
+        stk_file_close(&file);
+    }
+    if (status == STOKER_OK) stk_scan_fini(&scan);
+    *out_cpu = cpu_seconds() - begin;
+    if (status != STOKER_OK) (void)fprintf(stderr, "media_clocks: %s: %s\n", path, err.message);
+    return status == STOKER_OK;
+}
+
 /* All files; false after one that fails. */
 static bool measure_all(struct stk_decoder *decoder, const struct stk_form *form, long repeats, char **paths, int count,
                         void *sample)
 {
     struct measured sum = {0, 0, 0};
+    double scans = 0;
+    (void)printf("{\"scan_shares\": [");
     for (int i = 0; i < count; i++) {
         struct measured least = {0, 0, 0}, turn;
+        double scan = 0, one;
         for (long r = 0; r < repeats; r++) {
-            if (!measure(decoder, form, paths[i], sample, &turn)) return false;
+            if (!measure(decoder, form, paths[i], sample, &turn) || !measure_scan(paths[i], &one)) return false;
+            if (r == 0 || one < scan) scan = one;
             if (r == 0 || turn.cpu < least.cpu) least = turn;
         }
         sum.cpu += least.cpu;
         sum.codec += least.codec;
         sum.packets += least.packets;
+        scans += scan;
+        (void)printf("%s%.6f", i > 0 ? ", " : "", scan / least.cpu);
     }
-    (void)printf("{\"files\": %d, \"cpu_s\": %.6f, \"libavcodec_s\": %.6f, \"packets\": %llu}\n", count, sum.cpu,
-                 sum.codec, (unsigned long long)sum.packets);
+    (void)printf("], \"files\": %d, \"cpu_s\": %.6f, \"scan_s\": %.6f, \"libavcodec_s\": %.6f, \"packets\": %llu}\n",
+                 count, sum.cpu, scans, sum.codec, (unsigned long long)sum.packets);
     return true;
 }
 
