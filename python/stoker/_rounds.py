@@ -16,6 +16,7 @@ import collections
 import gc
 import json
 import logging
+import re
 import struct
 import time
 
@@ -30,6 +31,7 @@ _log = logging.getLogger("stoker")
 _MAX_BYTES = 2 << 30
 _SLICE_S = 2.0
 _TELL_S = 30.0
+_LEFT = re.compile(r"rank (\d+) has .* in the middle of a round")
 
 
 def single(samples):
@@ -119,6 +121,7 @@ class RoundIterator:
         self._members = list(self._config.members)
         self._ready: collections.deque = collections.deque()  # batches of the round: (samples, whether to copy)
         self._round, self._ended = 0, False
+        self._number = 0  # of the last gathering of the round: exchanges bear it
 
     def _fit(self, share: int) -> int:
         """The samples of this rank in a round, cut to what can be reserved (rule A1): the round that is made, the one that is
@@ -239,6 +242,7 @@ class RoundIterator:
                 raise
             failure = error
         told = self._tell(samples, sizes, last, said, failure)
+        self._check_policies(told)
         features = [dict(one, rank=rank) for rank, what in told.items() for one in what["features"]]
         batches = {rank: len(what["sizes"]) for rank, what in told.items()}
         owners = [one["rank"] for one in features]
@@ -262,6 +266,7 @@ class RoundIterator:
         mine = {"sizes": sizes, "last": last, "features": said, "error": None, "index": [s.index for s in samples]}
         if failure is not None:
             mine = {"sizes": [], "last": True, "features": [], "error": _reason(failure), "index": []}
+        mine["policy"] = self._policy()
         if len(self._members) == 1:
             return {self._rank: mine}
         told = dict(zip(self._members, self._gather(2 * self._round, mine, failure)))
@@ -273,6 +278,23 @@ class RoundIterator:
                     f"rank {rank} could not make its part of round {self._round}: {what['error']}", status="PEER"
                 )
         return told
+
+    def _policy(self) -> str:
+        """What must be the same in all ranks, or one would wait for a sample that another keeps."""
+        if self._config.sort_fn is not None:
+            return "that of a sort_fn"
+        gate = [f"{name}={_balance.option(self._config.args, name, 0.0)!r}" for name in ("min_gain", "transfer_cost")]
+        return "the built-in one with " + ", ".join(gate)
+
+    @staticmethod
+    def _check_policies(told) -> None:
+        (first, expected), *others = ((rank, what["policy"]) for rank, what in told.items())
+        for rank, policy in others:
+            if policy != expected:
+                raise errors.CallerError(
+                    f"the policy of rank {first} is {expected}, that of rank {rank} is {policy}: the load_balance_config of"
+                    " ranks that exchange must be the same"
+                )
 
     def _decide(self, features, owners, batches) -> list[int]:
         if len(self._members) == 1:
@@ -295,6 +317,7 @@ class RoundIterator:
 
     def _gather(self, number: int, what, failure) -> list:
         lane = self._lane()
+        self._number = number
         data = json.dumps(what).encode()
         with self._watched(failure):
             _core.loader_gather(lane, number, self._members, data)
@@ -317,7 +340,7 @@ class RoundIterator:
         lane = self._lane() if moves else None
         samples.clear()
         sample = None
-        awaited = set()
+        awaited = {}  # number of a sample: the rank that gives it
         with self._watched(None):
             for number, source, target in moves:
                 if ranks[source] == self._rank:
@@ -325,23 +348,33 @@ class RoundIterator:
                     sample.data = None
                     self._give(lane, sample.batch, ranks[target], number)
                 elif ranks[target] == self._rank:
-                    awaited.add(number)
+                    awaited[number] = ranks[source]
             self._state.add("samples_given", sum(ranks[source] == self._rank for _, source, _ in moves))
             while awaited:
-                batch, number = self._wait(_core.loader_take, lane, 2 * self._round)
-                awaited.remove(number)
+                batch, number = self._take(lane, awaited.values())
+                del awaited[number]
                 index = indices[number]
                 mine[number] = _Sample(self._crew._rebuild(batch, index), batch, index)
         return collections.deque(mine[number] for number in sorted(mine))
 
+    def _take(self, lane, givers):
+        """The next sample that another rank gave. A rank that has left in the meantime is missed by those it owes one."""
+        while True:
+            try:
+                return self._wait(_core.loader_take, lane, self._number)
+            except errors.DataServerError as error:
+                told = _LEFT.match(error.message)
+                if told is None or int(told[1]) in givers:
+                    raise
+
     def _give(self, lane, batch, rank, number) -> None:
         try:
-            _core.loader_give(lane, batch, rank, 2 * self._round, number)
+            _core.loader_give(lane, batch, rank, self._number, number)
         except errors.StokerError as error:
             if error.status != "WRONG_STATE":
                 raise
             gc.collect()  # views may wait in a cycle
-            _core.loader_give(lane, batch, rank, 2 * self._round, number)
+            _core.loader_give(lane, batch, rank, self._number, number)
 
     def _lane(self):
         crew = self._crew

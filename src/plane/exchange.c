@@ -127,6 +127,9 @@ static uint8_t *join(struct stk_server *server, uint32_t *const lanes, uint32_t 
     return all;
 }
 
+/* Ranks begin an iteration at different times: who has left an earlier one still comes. */
+static uint64_t iteration_of(const struct stk_gather_entry *entry) { return entry->number >> 32; }
+
 /* Can the lane's gathering end now, well or badly? */
 static void settle(struct stk_server *server, uint32_t lane_index)
 {
@@ -141,15 +144,15 @@ static void settle(struct stk_server *server, uint32_t lane_index)
         if (!find_rank(server, rank)) {
             for (uint32_t j = 0; j < server->exchange->gone_count; j++)
                 if (server->exchange->gone[j] == rank) {
-                    (void)snprintf(text, sizeof text, "rank %u has left, round %llu of the exchange cannot be held",
-                                   rank, (unsigned long long)entry->number);
+                    (void)snprintf(text, sizeof text, "rank %u has left, round %u of the exchange cannot be held",
+                                   rank, (uint32_t)entry->number);
                     fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
                     return;
                 }
         }
-        if (said && said->state == STK_GATHER_LEFT) {
-            (void)snprintf(text, sizeof text, "rank %u has ended its iteration, this rank waits for it at round %llu",
-                           rank, (unsigned long long)entry->number);
+        if (said && said->state == STK_GATHER_LEFT && iteration_of(said) >= iteration_of(entry)) {
+            (void)snprintf(text, sizeof text, "rank %u has ended its iteration, this rank waits for it at round %u",
+                           rank, (uint32_t)entry->number);
             fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
             return;
         }
@@ -192,6 +195,24 @@ static void settle_waiting(struct stk_server *server, uint32_t rank)
         struct stk_lane *lane = &server->lanes[i];
         struct stk_gather_entry *entry = lane->state == STK_LANE_OPEN ? entry_of(server, lane) : NULL;
         if (entry && entry->state == STK_GATHER_WAITING && has_rank(entry, rank)) settle(server, i);
+    }
+}
+
+/* Ranks that have what was gathered may still wait for slabs of this one, which do not come. Those that do not wait for
+ * it leave the message aside: what it gave before was sent to them before. */
+static void tell_left(const struct stk_lane *lane, const char *what, bool waiting_too)
+{
+    struct stk_server *server = lane->server;
+    uint32_t rank = server->connections[lane->connection].rank;
+    char text[160];
+    (void)snprintf(text, sizeof text, "rank %u has %s in the middle of a round of the exchange", rank, what);
+    for (uint32_t i = 0; i < server->lane_high; i++) {
+        struct stk_lane *other = &server->lanes[i];
+        struct stk_gather_entry *entry =
+            other->state == STK_LANE_OPEN && other != lane ? entry_of(server, other) : NULL;
+        if (!entry || !has_rank(entry, rank) || !matches(lane, other)) continue;
+        if (entry->state == STK_GATHER_DONE || (waiting_too && entry->state == STK_GATHER_WAITING))
+            fail(server, i, STOKER_ERR_UNAVAILABLE, text);
     }
 }
 
@@ -243,10 +264,12 @@ stoker_status stk_exchange_gather(struct stk_connection *connection, struct stk_
     STK_TRY(keep(entry, lane, &message, err));
     if (entry->state == STK_GATHER_WAITING && !has_rank(entry, connection->rank))
         return stk_fail(err, STOKER_ERR_PROTOCOL, "rank %u gathers for ranks of which it is none", connection->rank);
-    if (entry->state == STK_GATHER_WAITING)
+    if (entry->state == STK_GATHER_WAITING) {
         settle(server, lane->index);
-    else
+    } else {
+        tell_left(lane, "ended its iteration", false);
         settle_waiting(server, connection->rank);
+    }
     return STOKER_OK;
 }
 
@@ -295,17 +318,8 @@ void stk_exchange_lane_left(struct stk_lane *lane)
 {
     struct stk_server *server = lane->server;
     if (!server->exchange) return;
-    uint32_t rank = server->connections[lane->connection].rank;
-    char text[160];
-    (void)snprintf(text, sizeof text, "rank %u has left in the middle of a round of the exchange", rank);
     if (entry_of(server, lane)) forget(&server->exchange->entries[lane->index]);
-    for (uint32_t i = 0; i < server->lane_high; i++) {
-        struct stk_lane *other = &server->lanes[i];
-        struct stk_gather_entry *entry =
-            other->state == STK_LANE_OPEN && other != lane ? entry_of(server, other) : NULL;
-        if (entry && entry->state != STK_GATHER_LEFT && has_rank(entry, rank) && matches(lane, other))
-            fail(server, i, STOKER_ERR_UNAVAILABLE, text); /* it may wait for a slab that does not come */
-    }
+    tell_left(lane, "left", true);
 }
 
 void stk_exchange_rank_left(struct stk_connection *connection)

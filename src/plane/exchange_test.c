@@ -203,6 +203,22 @@ static void test_death_in_the_middle_of_an_exchange_is_told(void **state)
     end(&server, ranks, source);
 }
 
+/* The same, if it only ends its iteration: an error of its own, or Ctrl-C, and its process lives on. */
+static void test_an_end_in_the_middle_of_an_exchange_is_told(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank ranks[RANKS];
+    stoker_source *source = plane_process_source();
+    begin(&server, ranks, source);
+    for (uint32_t i = 0; i < RANKS; i++) gather(&ranks[i], 0, "");
+    for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], 0, "\0\0\0\0\0\0\0\0", 8);
+    struct stk_message_gather none = {1, 1, 0, {0}, {0}};
+    PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &none);
+    expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration in the middle");
+    end(&server, ranks, source);
+}
+
 static void test_a_rank_that_has_ended_its_iteration_is_not_awaited(void **state)
 {
     (void)state;
@@ -215,6 +231,27 @@ static void test_a_rank_that_has_ended_its_iteration_is_not_awaited(void **state
     PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &none);
     expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration");
     gather(&ranks[0], 1, "comes later");
+    expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration");
+    end(&server, ranks, source);
+}
+
+/* The upper half of a number is the iteration. */
+static void test_a_rank_that_has_ended_an_earlier_iteration_is_awaited(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank ranks[RANKS];
+    stoker_source *source = plane_process_source();
+    begin(&server, ranks, source);
+    uint64_t second = UINT64_C(2) << 32;
+    struct stk_message_gather none = {1, 1, second - 1, {0}, {0}};
+    gather(&ranks[0], second, "");
+    PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &none);
+    gather(&ranks[1], second, "");
+    for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], second, "\0\0\0\0\0\0\0\0", 8);
+    none.number = second;
+    PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &none);
+    gather(&ranks[0], second + 2, "");
     expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration");
     end(&server, ranks, source);
 }
@@ -242,7 +279,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_given_to_nobody_is_free),
         cmocka_unit_test(test_death_of_a_rank_ends_the_round_of_the_others),
         cmocka_unit_test(test_death_in_the_middle_of_an_exchange_is_told),
+        cmocka_unit_test(test_an_end_in_the_middle_of_an_exchange_is_told),
         cmocka_unit_test(test_a_rank_that_has_ended_its_iteration_is_not_awaited),
+        cmocka_unit_test(test_a_rank_that_has_ended_an_earlier_iteration_is_awaited),
         cmocka_unit_test(test_ranks_at_different_rounds_are_told),
     };
     return stk_run_tests(tests);
