@@ -13,6 +13,7 @@
 #include "sched/engine_internal.h"
 
 #define CHECKS_COPIED_MAX 16u
+#define COPY_PERCENT_MAX 100000u /* a thousand times what was predicted: keeps the product small */
 
 /* ---- block ---- */
 
@@ -78,6 +79,8 @@ static void set_options(struct stk_engine *e, const struct stk_engine_options *o
 {
     if (options) e->options = *options;
     if (e->options.copy_percent == 0) e->options.copy_percent = 200;
+    if (e->options.copy_percent > COPY_PERCENT_MAX && e->options.copy_percent != UINT32_MAX)
+        e->options.copy_percent = COPY_PERCENT_MAX;
     if (e->options.latency_ns == 0) e->options.latency_ns = STK_SECOND_NS / 5000;
     if (e->options.bytes_per_s == 0) e->options.bytes_per_s = 1250000000;
     if (e->options.overhead_ns == 0) e->options.overhead_ns = STK_SECOND_NS / 5000;

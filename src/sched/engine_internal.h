@@ -26,6 +26,9 @@
 #define STRETCH_MAX (16u * STRETCH_ONE)
 #define WORK_NS_MAX (UINT64_C(1) << 46) /* of one task: 19 hours */
 #define BYTES_MAX (UINT64_C(1) << 40)   /* of one task */
+/* Sums over tasks end here, 36 years: a sixteenth of what fits, whatever was asked for and however many tasks. */
+#define HORIZON_NS (UINT64_C(1) << 60)
+_Static_assert(2 * WORK_NS_MAX * (STRETCH_MAX / STRETCH_ONE) <= HORIZON_NS, "one task's work is no longer than a sum");
 
 enum server_heap { HEAP_IDLE, HEAP_BUSY, HEAP_NEW, HEAP_COUNT }; /* idle: a worker is free; new: not proven */
 
@@ -86,7 +89,8 @@ struct job {
 struct seat {
     uint32_t server; /* NONE: not taken */
     uint32_t prev, next;
-    uint64_t placed_ns, total_ns, work_ns;
+    uint64_t placed_ns, total_ns;
+    uint64_t work_ns; /* as it counts in the server's sum: less where that ends */
     uint32_t stretch; /* that work_ns was predicted with */
 };
 

@@ -16,7 +16,6 @@
 #include "sched/engine_internal.h"
 
 #define CHECKS_A_STEP 16u
-#define COPY_PERCENT 200u
 #define RECHECK_NS_MIN (STK_SECOND_NS / 1000)
 
 /* ---- what a candidate would take */
@@ -178,13 +177,19 @@ static uint64_t output_bytes_of(const struct stk_engine *e, const struct task *t
     return at_most(cost.output_bytes > BYTES_MAX / t->items ? BYTES_MAX : cost.output_bytes * t->items, BYTES_MAX);
 }
 
+static uint64_t busy_until_ns(const struct stk_engine *e, uint64_t free_ns, uint64_t took_ns)
+{
+    uint64_t ahead_ns = free_ns > e->now_ns ? free_ns - e->now_ns : 0;
+    return e->now_ns + at_most(ahead_ns + took_ns, HORIZON_NS);
+}
+
 static void promise_transfer(struct stk_engine *e, const struct task *t, struct lane *l, const struct stk_candidate *c)
 {
     struct host *from = &e->hosts[e->servers[c->server].host], *to = &e->hosts[l->host];
     struct stk_speed speed = stk_links_get(e->links, e->servers[c->server].host, l->host);
     uint64_t took_ns = stk_speed_transfer_ns(&speed, t->output_bytes);
-    from->out_free_ns = (from->out_free_ns > e->now_ns ? from->out_free_ns : e->now_ns) + took_ns;
-    to->in_free_ns = (to->in_free_ns > e->now_ns ? to->in_free_ns : e->now_ns) + took_ns;
+    from->out_free_ns = busy_until_ns(e, from->out_free_ns, took_ns);
+    to->in_free_ns = busy_until_ns(e, to->in_free_ns, took_ns);
     stk_budget_take(&e->jobs[l->job].budget, t->output_bytes);
     l->last_remote = c->server;
     e->stats.remote++;

@@ -211,20 +211,21 @@ void stk_engine_seat_take(struct stk_engine *e, uint32_t task, uint32_t seat, ui
     struct task *t = &e->tasks[task];
     struct server *s = &e->servers[server];
     uint32_t id = task * SEATS + seat;
+    uint64_t room_ns = HORIZON_NS - s->work_ns, work_ns = scores->work_ns < room_ns ? scores->work_ns : room_ns;
     t->seats[seat] = (struct seat){.server = server,
                                    .prev = NONE,
                                    .next = s->first_seat,
                                    .placed_ns = e->now_ns,
                                    .total_ns = stk_candidate_total_ns(scores),
-                                   .work_ns = scores->work_ns,
+                                   .work_ns = work_ns,
                                    .stretch = s->stretch};
     if (s->first_seat != NONE) e->tasks[s->first_seat / SEATS].seats[s->first_seat % SEATS].prev = id;
     s->first_seat = id;
     s->tasks++;
     s->items += t->items;
-    s->work_ns += scores->work_ns;
+    s->work_ns += work_ns;
     if (s->free_ns < e->now_ns) s->free_ns = e->now_ns;
-    s->free_ns += scores->work_ns / s->workers;
+    s->free_ns += work_ns / s->workers;
     stk_engine_server_settle(e, server);
 }
 

@@ -167,6 +167,84 @@ static void test_what_was_learned_of_a_host_ends_with_its_last_server(void **sta
 
 #define SERVER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* An engine of `tasks` tasks; its own server is number 0. */
+static struct stk_action *make_large(uint32_t tasks, size_t *out_cap)
+{
+    const struct stk_engine_limits limits = {.servers = 2, .lanes = 1, .tasks = tasks, .hosts = 2};
+    size_t size = stk_engine_bytes(&limits);
+    fixture_free(&f);
+    f = (struct fixture){.block = aligned_alloc(16, size)};
+    assert_non_null(f.block);
+    f.engine = stk_engine_init(f.block, size, &limits, NULL);
+    *out_cap = stk_engine_actions_max(&limits, 1);
+    struct stk_action *actions = malloc(*out_cap * sizeof *actions);
+    assert_non_null(actions);
+    return actions;
+}
+
+static const struct stk_action *send_large(struct stk_action *actions, size_t cap, struct stk_event event)
+{
+    size_t count, applied;
+    assert_int_equal(stk_engine_step(f.engine, 0, &event, 1, actions, cap, &count, &applied, NULL), STOKER_OK);
+    return count > 0 ? &actions[0] : NULL;
+}
+
+static void test_absurd_costs_do_not_overflow_the_backlog(void **state)
+{
+    (void)state;
+    enum { TASKS = 16384 };
+    size_t cap;
+    struct stk_action *actions = make_large(TASKS, &cap);
+    struct stk_event request = {.type = STK_EVENT_REQUEST, .items = 1, .cpu_ns = 1},
+                     answer = {.type = STK_EVENT_RESULT, .cpu_ns = 1, .wall_ns = UINT64_MAX};
+    send_large(actions, cap, (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .workers = 1});
+    send_large(actions, cap, (struct stk_event){.type = STK_EVENT_LANE_OPEN});
+    send_large(actions, cap, (struct stk_event){.type = STK_EVENT_LANE_BEGIN});
+    send_large(actions, cap, request);
+    send_large(actions, cap, answer);
+    assert_int_equal(fixture_server(&f, 0).stretch_permille, 16000);
+    request.cpu_ns = request.io_ns = request.margin_ns = UINT64_MAX;
+    answer.flags = 1; /* teaches nothing */
+    uint64_t before_ns = 0;
+    for (uint64_t i = 1; i < TASKS; i++) {
+        request.sequence = i;
+        const struct stk_action *placed = send_large(actions, cap, request);
+        assert_int_equal(placed->type, STK_ACTION_PLACE);
+        assert_true(placed->queue_ns >= before_ns && placed->total_ns > placed->queue_ns);
+        before_ns = placed->queue_ns;
+    }
+    for (uint64_t i = 1; i < TASKS; i++) {
+        answer.sequence = i;
+        send_large(actions, cap, answer);
+        assert_true(fixture_server(&f, 0).backlog_ns <= before_ns * 2);
+    }
+    assert_int_equal(fixture_server(&f, 0).backlog_ns, 0);
+    free(actions);
+}
+
+static void test_absurd_bytes_do_not_overflow_the_network(void **state)
+{
+    (void)state;
+    enum { TASKS = 40000 };
+    size_t cap;
+    struct stk_action *actions = make_large(TASKS, &cap);
+    send_large(actions, cap, (struct stk_event){.type = STK_EVENT_SERVER_JOIN, .server = 1, .host = 1, .workers = 1});
+    send_large(actions, cap, (struct stk_event){.type = STK_EVENT_LANE_OPEN});
+    send_large(actions, cap, (struct stk_event){.type = STK_EVENT_LANE_BEGIN});
+    for (int i = 0; i < 100; i++)
+        send_large(actions, cap, (struct stk_event){.type = STK_EVENT_LINK, .host = 1, .bytes_per_s = 1});
+    uint64_t before_ns = 0;
+    for (uint64_t i = 0; i < TASKS; i++) {
+        const struct stk_action *placed = send_large(
+            actions, cap,
+            (struct stk_event){.type = STK_EVENT_REQUEST, .sequence = i, .items = 1, .output_bytes = UINT64_MAX});
+        assert_int_equal(placed->type, STK_ACTION_PLACE);
+        assert_true(placed->net_ns >= before_ns);
+        before_ns = placed->net_ns;
+    }
+    free(actions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +257,8 @@ int main(void)
         SERVER_TEST(test_links_are_learned_and_transfers_queue),
         SERVER_TEST(test_numbers_out_of_range_are_refused),
         SERVER_TEST(test_what_was_learned_of_a_host_ends_with_its_last_server),
+        SERVER_TEST(test_absurd_costs_do_not_overflow_the_backlog),
+        SERVER_TEST(test_absurd_bytes_do_not_overflow_the_network),
     };
     return stk_run_tests(tests);
 }

@@ -103,9 +103,10 @@ stoker_status stk_engine_task_add(struct stk_engine *e, const struct stk_event *
     struct lane *l = &e->lanes[event->lane];
     uint32_t *bucket = bucket_of(e, event->lane, event->sequence, event->part);
     struct task *t = &e->tasks[slot];
+    uint32_t items = event->items < STK_BATCH_SAMPLES_MAX ? event->items : STK_BATCH_SAMPLES_MAX;
     *t = (struct task){.lane = event->lane,
                        .part = event->part,
-                       .items = event->items > 0 ? event->items : 1,
+                       .items = items > 0 ? items : 1,
                        .avoid = NONE,
                        .copy = NONE,
                        .sequence = event->sequence,
