@@ -4,7 +4,9 @@
  */
 #include "sim/json.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -35,7 +37,11 @@ static void set(struct sim_json *object, const char *name, json_t *value)
     STK_ASSERT(value != NULL && json_object_set_new(inner(object), name, value) == 0);
 }
 
-void sim_json_real(struct sim_json *object, const char *name, double value) { set(object, name, json_real(value)); }
+/* JSON has no word for what is no number: null. */
+void sim_json_real(struct sim_json *object, const char *name, double value)
+{
+    set(object, name, isfinite(value) ? json_real(value) : json_null());
+}
 
 void sim_json_integer(struct sim_json *object, const char *name, int64_t value)
 {
@@ -75,7 +81,9 @@ void sim_json_free(struct sim_json *json)
 stoker_status sim_json_load(const char *path, struct sim_json **out_json, stoker_error *err)
 {
     FILE *file = fopen(path, "rb");
-    if (!file) return stk_fail(err, STOKER_ERR_NOT_FOUND, "cannot open '%s'", path);
+    if (!file)
+        return stk_fail_os(err, errno == ENOENT ? STOKER_ERR_NOT_FOUND : STOKER_ERR_IO, errno, "cannot open '%s'",
+                           path);
     long size = -1;
     if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
     if (size < 0 || size > (long)SIM_JSON_BYTES_MAX || fseek(file, 0, SEEK_SET) != 0) {

@@ -3,6 +3,7 @@
  * `stoker-sim replay JOURNAL`: the events of a recorded engine go through the shipped one again, and must give the
  * actions that were recorded. Works on journals of the Coordinator and on those of `stoker-sim run --journal`.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +33,9 @@ struct replay {
 static stoker_status read_file(const char *path, struct replay *replay, stoker_error *err)
 {
     FILE *file = fopen(path, "rb");
-    if (!file) return stk_fail(err, STOKER_ERR_NOT_FOUND, "cannot open '%s'", path);
+    if (!file)
+        return stk_fail_os(err, errno == ENOENT ? STOKER_ERR_NOT_FOUND : STOKER_ERR_IO, errno, "cannot open '%s'",
+                           path);
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     stoker_status status = STOKER_OK;
     if (size < 0 || (uint64_t)size > FILE_BYTES_MAX || fseek(file, 0, SEEK_SET) != 0)

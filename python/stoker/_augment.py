@@ -61,7 +61,7 @@ class Augment:
     def _check_range(self, name: str, least: float, most: float) -> None:
         pair = tuple(getattr(self, name))
         if len(pair) != 2 or not (least <= pair[0] <= pair[1] <= most and pair[0] > 0):
-            raise errors.CallerError(f"{name} is {getattr(self, name)!r}, expected the smallest and the largest, in {least:g} to {most}")
+            raise errors.CallerError(f"{name} is {pair}, expected the smallest and the largest, in {least:g} to {most}")
 
     @property
     def is_random(self) -> bool:

@@ -166,8 +166,8 @@ def read_audio(
     """Decode a window of one file, or all of it: ``(sound, facts)``.
 
     The arguments are those of :class:`AudioDataset`; without ``seconds`` the window goes to the end, without ``rate``
-    and ``channels`` those of the file are kept (with ``mel`` of a preset the rate is its 16000). The sound is (channels, samples), or with ``mel`` (bands, frames). The
-    facts are rate, channels, and in samples of one channel start, count, valid (those of them that the file has), total
+    and ``channels`` those of the file are kept (with ``mel`` of a preset the rate is its 16000). The sound is
+    (channels, samples), or with ``mel`` (bands, frames). The facts are rate, channels, and in samples of one channel start, count, valid (those of them that the file has), total
     (of the whole file), lost (undecodable, silent); frames of the spectrogram; bytes_read.
     """
     if rate is None and _preset_name(mel) in _MELS:

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "cli/command.h"
+#include "cli/lists.h"
 #include "cli/output.h"
 
 enum { JOBS_MAX = 16 };
@@ -61,6 +63,15 @@ static const char *variable(void *user, const char *name)
 stoker_status manifest_settings(stoker_object_settings **out_settings, stoker_error *err)
 {
     return stoker_object_settings_create(variable, NULL, out_settings, err);
+}
+
+stoker_status manifest_open(const char *path, stoker_manifest **out_manifest, stoker_error *err)
+{
+    stoker_status status = stoker_manifest_open(path, out_manifest, err);
+    if (status != STOKER_ERR_CORRUPT || !cli_is_list(path) || strncmp(err->message, "no manifest", 11) != 0)
+        return status;
+    return stk_fail(err, STOKER_ERR_CORRUPT,
+                    "'%s' is a list of files; make a manifest of it: stoker manifest build OUT %s", path, path);
 }
 
 void manifest_print_name(const stoker_manifest_entry *entry)

@@ -22,6 +22,8 @@ int cmd_manifest_merge(int argc, char **argv);
 bool manifest_jobs(const struct cli_usage *usage, const char *text, uint32_t *out_jobs);
 /* Options of object storage from the environment. */
 stoker_status manifest_settings(stoker_object_settings **out_settings, stoker_error *err);
+/* stoker_manifest_open(); a list of files is told what to make of it. */
+stoker_status manifest_open(const char *path, stoker_manifest **out_manifest, stoker_error *err);
 /* "shard.tar::0.mp4", or the path alone. */
 void manifest_print_name(const stoker_manifest_entry *entry);
 

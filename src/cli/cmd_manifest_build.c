@@ -3,8 +3,10 @@
  * `stoker manifest build`: scan files into a manifest. What a killed build has done stays in its journal, so Ctrl-C
  * needs no care.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,9 +62,18 @@ static void print_result(const char *path, const stoker_manifest_progress *progr
     cli_json_end(json);
 }
 
+/* Sources that are named are meant: a name that is mistyped is no file that went bad. */
+static stoker_status expect_source(const char *path, stoker_error *err)
+{
+    struct stat facts;
+    if (strstr(path, "://") || stat(path, &facts) == 0 || (errno != ENOENT && errno != ENOTDIR)) return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_NOT_FOUND, "the source '%s' does not exist", path);
+}
+
 static stoker_status list_sources(char **arguments, int count, struct cli_texts *out, stoker_error *err)
 {
     for (int i = 0; i < count; i++) {
+        STK_TRY(expect_source(arguments[i], err));
         if (cli_is_list(arguments[i]))
             STK_TRY(cli_list_read(arguments[i], out, err));
         else

@@ -143,7 +143,7 @@ int cmd_manifest_show(int argc, char **argv)
     if (count != 1) return cli_usage_error(&usage, "one MANIFEST is needed");
     if (show.packets && !show.json) return cli_usage_error(&usage, "--packets needs --json");
     cli_interrupt_removes(NULL);
-    stoker_status status = stoker_manifest_open(argv[1], &manifest, &err);
+    stoker_status status = manifest_open(argv[1], &manifest, &err);
     if (status >= 0) status = print_entries(manifest, &show, &err);
     stoker_manifest_close(manifest);
     return status < 0 ? cli_fail("manifest show", &err) : CLI_EXIT_DONE;

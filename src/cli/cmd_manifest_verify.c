@@ -89,7 +89,7 @@ int cmd_manifest_verify(int argc, char **argv)
     if (!manifest_jobs(&usage, jobs, &how.jobs)) return CLI_EXIT_USAGE;
     how.depth = exact ? STOKER_MANIFEST_FRAMES : deep ? STOKER_MANIFEST_PACKETS : STOKER_MANIFEST_FACTS;
     cli_interrupt_removes(NULL);
-    stoker_status status = stoker_manifest_open(argv[1], &manifest, &err);
+    stoker_status status = manifest_open(argv[1], &manifest, &err);
     verify.manifest = manifest;
     if (status >= 0) status = run(&verify, &how, &faults, &err);
     if (status >= 0) print_sum(&verify, argv[1], faults);

@@ -185,7 +185,8 @@ static stoker_status run(const struct order *order, struct cli_texts *paths, siz
     for (size_t i = 0; i < paths->count && count < order->samples; i++) {
         stoker_error why = {0};
         if (measure(order, paths->texts[i], dst, &rows[count], &why) < 0) {
-            fprintf(stderr, "stoker profile: %s: %s\n", paths->texts[i], why.message);
+            bool named = strstr(why.message, paths->texts[i]) != NULL; /* a missing file names itself */
+            fprintf(stderr, "stoker profile: %s%s%s\n", named ? "" : paths->texts[i], named ? "" : ": ", why.message);
             bad++;
             continue;
         }
@@ -213,7 +214,7 @@ int cmd_profile(int argc, char **argv)
         {0, "json", NULL, "the summary as a last JSON object, too", &order.json, NULL},
     };
     const struct cli_usage usage = {
-        "profile", "[--frames N] [--size WxH] [--samples N] [--json] SOURCE...",
+        "profile", "[--frames N] [--size WxH] [--samples N] [--repeat N] [--seed N] [--json] SOURCE...",
         "Decode some of the videos in the form of the training and print what each cost, one JSON object a line. A\n"
         "SOURCE is a folder, a file or a list (.txt, .lst, .list or .jsonl). Run it where the workers will run.",
         options, sizeof options / sizeof options[0]};

@@ -69,7 +69,8 @@ static stoker_status show(stoker_quarantine *list, bool json, stoker_error *err)
 }
 
 /* Loaders name files by absolute paths. */
-static stoker_status clear_path(stoker_quarantine *list, const char *path, uint64_t *removed, stoker_error *err)
+static stoker_status clear_path(stoker_quarantine *list, const char *path, uint64_t *removed, bool *unknown,
+                                stoker_error *err)
 {
     char absolute[PATH_BYTES_MAX];
     uint64_t count = 0;
@@ -84,21 +85,25 @@ static stoker_status clear_path(stoker_quarantine *list, const char *path, uint6
     memcpy(absolute + used, path, strlen(path) + 1);
     stoker_status status = stoker_quarantine_clear(list, absolute, &count, err);
     *removed += count;
+    if (status == STOKER_OK && count == 0) {
+        fprintf(stderr, "stoker %s: '%s' is not on the list\n", command, absolute);
+        *unknown = true;
+    }
     return status;
 }
 
-static stoker_status clear(stoker_quarantine *list, char **paths, int count, stoker_error *err)
+static stoker_status clear(stoker_quarantine *list, char **paths, int count, bool *unknown, stoker_error *err)
 {
     uint64_t removed = 0;
     if (count == 0) STK_TRY(stoker_quarantine_clear(list, NULL, &removed, err));
-    for (int i = 0; i < count; i++) STK_TRY(clear_path(list, paths[i], &removed, err));
+    for (int i = 0; i < count; i++) STK_TRY(clear_path(list, paths[i], &removed, unknown, err));
     printf("%" PRIu64 " entries removed\n", removed);
     return STOKER_OK;
 }
 
 int cmd_quarantine(int argc, char **argv)
 {
-    bool json = false, all = false;
+    bool json = false, all = false, unknown = false;
     const struct cli_option table[] = {
         {0, "json", NULL, "with list: one JSON object a line, as export prints it", &json, NULL},
         {0, "all", NULL, "with clear: every entry", &all, NULL},
@@ -106,7 +111,8 @@ int cmd_quarantine(int argc, char **argv)
     const struct cli_usage usage = {
         command, "list|export|clear LIST [PATH...] [--json] [--all]",
         "Lists of bad files that loaders keep (quarantine=). `list` shows one, `export` prints it as JSON lines,\n"
-        "`clear` removes the entries of the given files, which are tried again then, or --all.",
+        "`clear` removes the entries of the given files, which are tried again then, or --all. Exit status 1: a file\n"
+        "was not on the list.",
         table, sizeof table / sizeof table[0]};
     int count;
     switch (cli_options_parse(&usage, argc, argv, &count)) {
@@ -114,7 +120,11 @@ int cmd_quarantine(int argc, char **argv)
     case CLI_PARSED_WRONG: return CLI_EXIT_USAGE;
     case CLI_PARSED_RUN: break;
     }
-    const char *verb = count > 0 ? argv[1] : "";
+    if (count == 0) {
+        fprintf(stderr, "usage: stoker %s %s\n", command, usage.synopsis);
+        return cli_usage_error(&usage, "a command is needed: list, export or clear");
+    }
+    const char *verb = argv[1];
     bool clears = strcmp(verb, "clear") == 0, exports = strcmp(verb, "export") == 0;
     if (!clears && !exports && strcmp(verb, "list") != 0)
         return cli_usage_error(&usage, "'%s' is none of list, export, clear", verb);
@@ -132,7 +142,8 @@ int cmd_quarantine(int argc, char **argv)
         status = stoker_quarantine_open(argv[2], STOKER_QUARANTINE_WRITE, &list, &err);
     }
     if (status == STOKER_OK)
-        status = clears ? clear(list, argv + 3, count - 2, &err) : show(list, json || exports, &err);
+        status = clears ? clear(list, argv + 3, count - 2, &unknown, &err) : show(list, json || exports, &err);
     stoker_quarantine_close(list);
-    return status == STOKER_OK ? CLI_EXIT_DONE : cli_fail(command, &err);
+    if (status != STOKER_OK) return cli_fail(command, &err);
+    return unknown ? CLI_EXIT_NO : CLI_EXIT_DONE;
 }

@@ -21,7 +21,7 @@ enum cli_exit {
 
 struct cli_command {
     const char *name;
-    const char *summary;               /* one line for `stoker help`; NULL: internal, not listed */
+    const char *summary;               /* one line for `stoker help` */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; gives an exit status */
 };
 

@@ -24,7 +24,7 @@ static const struct cli_command commands[] = {
     {"profile", "what samples of your videos cost, as JSON lines", cmd_profile},
     {"preprocess", "JSON lines to token files", cmd_preprocess},
     {"dataserver", "serve the ranks of one job on this host", cmd_dataserver},
-    {"worker", NULL, cmd_worker},
+    {"worker", "decode for a DataServer, which starts it", cmd_worker},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -38,8 +38,7 @@ static const struct cli_command *find(const char *name)
 static void print_help(FILE *out)
 {
     fprintf(out, "usage: stoker <command> [options] [arguments]\n\ncommands:\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (commands[i].summary) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "  %-12s %s\n", "help", "print this text, or the help of a command");
     fprintf(out,
             "\noptions:\n  -h, --help   print this text\n  --version    print the version\n\n"

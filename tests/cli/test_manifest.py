@@ -122,6 +122,25 @@ def test_lists_of_paths_and_of_json(stoker, clips):
     assert stoker("manifest", "build", "n.stkm", "absent.txt").returncode == 3
 
 
+def test_a_source_that_is_not_there_is_an_error(stoker, clips):
+    for source in ("nothere.mp4", "clips/nothere", "clips/rot90.mp4/x", "nothere.tar"):
+        done = stoker("manifest", "build", "m.stkm", "clips", source)
+        assert done.returncode == 3 and done.stdout == ""
+        assert done.stderr == f"stoker manifest build: the source '{source}' does not exist\n"
+        assert not (clips.parent / "m.stkm").exists()
+    (clips / "list.txt").write_text("rot90.mp4\nnothere.mp4\n")
+    good(stoker("manifest", "build", "m.stkm", "clips/list.txt"))
+    assert [row["error"] is None for row in lines(stoker("manifest", "show", "--json", "m.stkm"))] == [True, False]
+
+
+def test_a_list_is_no_manifest_and_is_told_how_to_become_one(stoker, clips):
+    (clips / "list.jsonl").write_text('{"path": "rot90.mp4"}\n' * 40)
+    for command in ("verify", "show"):
+        done = stoker("manifest", command, "clips/list.jsonl")
+        assert done.returncode == 3 and done.stdout == ""
+        assert "is a list of files; make a manifest of it: stoker manifest build OUT clips/list.jsonl" in done.stderr
+
+
 def test_both_move_together(stoker, clips):
     good(stoker("manifest", "build", "clips/m.stkm", "clips"))
     os.rename(clips, clips.parent / "moved")

@@ -44,6 +44,13 @@ def test_bad_files_are_named_and_left_out(stoker, golden):
     assert stoker("profile", golden / "truncated_moov_at_end.mp4").returncode == 3
 
 
+def test_a_file_that_is_not_there_is_named_once(stoker):
+    done = stoker("profile", "nothere.mp4")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[0] == "stoker profile: cannot open 'nothere.mp4': No such file or directory"
+    assert done.stderr.count("nothere.mp4") == 1
+
+
 def test_enough_samples_are_judged(stoker, golden, tmp_path):
     (tmp_path / "clips.txt").write_text("\n".join([str(golden / "vfr.mp4"), str(golden / "rot90.mp4")] * 15))
     done = stoker("profile", "--frames", "2", "--size", "32x32", "--json", tmp_path / "clips.txt")

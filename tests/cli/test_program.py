@@ -7,7 +7,7 @@ import re
 import pytest
 
 MANUAL = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "cli.md"
-COMMANDS = ["probe", "decode", "index", "manifest", "quarantine", "dataserver", "preprocess"]
+COMMANDS = ["probe", "decode", "index", "manifest", "quarantine", "profile", "dataserver", "worker", "preprocess"]
 
 
 def test_help_lists_every_command(stoker):

@@ -44,13 +44,15 @@ def test_export_prints_json_lines(stoker, bad, tmp_path):
 
 def test_clear_removes_files_by_name_or_all(stoker, bad):
     done = stoker("quarantine", "clear", str(bad), "b.mp4", "/nowhere")
-    assert (done.returncode, done.stdout) == (0, "1 entries removed\n")
+    assert (done.returncode, done.stdout) == (1, "1 entries removed\n")
+    assert done.stderr == "stoker quarantine: '/nowhere' is not on the list\n"
     assert stoker("quarantine", "clear", str(bad), "--all").stdout == "1 entries removed\n"
     assert stoker("quarantine", "export", str(bad)).stdout == ""
 
 
 @pytest.mark.parametrize("arguments, status, words", [
-    ([], 2, "none of list, export, clear"),
+    ([], 2, "usage: stoker quarantine list|export|clear LIST"),
+    (["show"], 2, "none of list, export, clear"),
     (["list"], 2, "needs the path"),
     (["clear", "LIST"], 2, "either files or --all"),
     (["clear", "LIST", "a", "--all"], 2, "either files or --all"),

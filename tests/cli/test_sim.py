@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -128,8 +129,29 @@ def test_scenarios_are_refused_by_the_path_of_what_is_wrong(sim, tmp_path, chang
     assert expected in done.stderr and done.stderr.startswith("stoker-sim run: ") and done.stderr.count("\n") == 1
 
 
+def test_a_run_that_takes_no_time_has_no_rate(sim, tmp_path):
+    path = scenario(tmp_path, steps=5, warmup=0, machines={"remote": 0, "ranks": 1, "link_latency_s": 0},
+                    workload={"cost": "constant", "cost_median_s": 0, "window_fixed_s": 0, "window_token_s": 0,
+                              "bytes_scale": 0}, systems=[{"policy": "rank-local", "overheads": {"control_s": 0}}])
+    report = result(sim("run", path, "--json"))
+    assert report["runs"][0]["samples_per_s"] is None and report["runs"][0]["share_of_ideal"] is None
+    assert report["runs"][0]["miss"] == 0
+    done = sim("run", path)
+    assert done.returncode == 0 and "inf" not in done.stdout and "nan" not in done.stdout
+
+
+def test_a_killed_server_that_nobody_replaces_is_named(sim, tmp_path):
+    path = scenario(tmp_path, steps=50, machines={"ranks": 2, "remote": 0},
+                    faults=[{"kind": "kill", "server": 1, "at_s": 1}], systems=[{"policy": "engine"}])
+    done = sim("run", path)
+    assert done.returncode == 3 and done.stdout == ""
+    assert "a fault killed server 1" in done.stderr
+
+
 def test_files_that_are_no_scenarios_are_refused(sim, tmp_path):
-    assert "cannot open 'ghost.json'" in sim("run", "ghost.json").stderr
+    for command in ("run", "compare", "replay"):
+        done = sim(command, "ghost.json")
+        assert done.returncode == 3 and "cannot open 'ghost.json': No such file or directory" in done.stderr
     for text, expected in (("{", "line 1"), ('{"steps": 1, "steps": 2}', "duplicate"), ("", "line 1")):
         (tmp_path / "bad.json").write_text(text)
         done = sim("run", "bad.json")
@@ -158,6 +180,14 @@ def test_help_is_printed_without_a_command_too(sim):
     assert sim("run", "--help").stdout == done.stdout
     bare = sim()
     assert bare.returncode == 2 and bare.stderr == done.stdout
+
+
+def test_help_names_the_parts_and_the_default_seeds(sim):
+    text = sim("--help").stdout
+    refused = sim("compare", "--study", "published", "--part", "ghost").stderr
+    for part in ("reproduction", "fair", "sweep", "traffic", "ladder", "batches", "data", "pressure", "scale", "sensitivity"):
+        assert re.search(rf"^ {{20}}{part} +\w", text, re.M), (part, refused)
+    assert "run, compare, fit 1; compare --study 1001" in text and "run 1; compare, fit 20" in text
 
 
 def test_constants_say_where_they_come_from(sim):
