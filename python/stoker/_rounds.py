@@ -44,6 +44,7 @@ class _Units:
 
     def __init__(self, loader, wrapped: bool) -> None:
         self._loader, self._wrapped = loader, wrapped
+        self.iteration = 0  # how often ranks began one, of this loader
         self.sizes: collections.deque = collections.deque()  # of batches whose samples are being asked for
 
     def __iter__(self):
@@ -113,6 +114,7 @@ class RoundIterator:
         inner, self._units = loader._inner
         inner.seed, inner._epoch = loader._randomness()
         self._began_s = time.perf_counter()
+        self._units.iteration += 1
         self._inner = iter(inner)
         self._crew = self._inner._crew
         self._share = self._fit(max(1, self._config.buffer_size // len(self._config.members)))
@@ -261,6 +263,10 @@ class RoundIterator:
         self._round += 1
         self._state.add("rounds", bool(features))
 
+    def _at(self) -> int:
+        """The number of a gathering: the iteration, which ranks begin at different times, and twice the round."""
+        return (self._units.iteration << 32) + 2 * self._round
+
     def _tell(self, samples, sizes, last, said, failure) -> dict:
         """What every rank says of its part of the round, by rank in the order of the list."""
         mine = {"sizes": sizes, "last": last, "features": said, "error": None, "index": [s.index for s in samples]}
@@ -269,7 +275,7 @@ class RoundIterator:
         mine["policy"] = self._policy()
         if len(self._members) == 1:
             return {self._rank: mine}
-        told = dict(zip(self._members, self._gather(2 * self._round, mine, failure)))
+        told = dict(zip(self._members, self._gather(self._at(), mine, failure)))
         if failure is not None:
             raise failure
         for rank, what in told.items():
@@ -308,7 +314,7 @@ class RoundIterator:
             except Exception as error:
                 failure = error
         answer = {"made": made, "error": None if failure is None else _reason(failure)}
-        first = self._gather(2 * self._round + 1, answer if self._rank == self._members[0] else {}, failure)[0]
+        first = self._gather(self._at() + 1, answer if self._rank == self._members[0] else {}, failure)[0]
         if failure is not None:
             raise failure
         if first["error"] is not None:
@@ -459,7 +465,7 @@ class RoundIterator:
         crew = self._crew
         if len(self._config.members) > 1 and crew._lanes and not crew.broken:
             try:
-                _core.loader_gather(crew._lanes[0], 2 * self._round, [], b"")  # whoever waits for this rank is told
+                _core.loader_gather(crew._lanes[0], self._at(), [], b"")  # whoever waits for this rank is told
             except errors.StokerError:
                 pass
         inner._give_back()
