@@ -255,6 +255,20 @@ static void begin(struct sim_run *run)
     sim_ranks_start(run);
 }
 
+/* Of a scenario that kills who cannot be replaced, or a bug. */
+static stoker_status stopped(const struct sim_run *run, uint64_t total, stoker_error *err)
+{
+    unsigned long long step = run->step, steps = total;
+    for (uint32_t server = 0; server < run->server_count; server++)
+        if (run->servers[server].dead)
+            return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                            "the ranks stopped at step %llu of %llu: a fault killed server %u, it did not come back "
+                            "(until_s), and no other may make its batches",
+                            step, steps, server);
+    return stk_fail(err, STOKER_ERR_INTERNAL, "the ranks stopped at step %llu of %llu: a batch never came", step,
+                    steps);
+}
+
 stoker_status sim_run(const struct sim_config *config, uint64_t seed, void *block, size_t size,
                       struct sim_result *out_result, stoker_error *err)
 {
@@ -286,9 +300,7 @@ stoker_status sim_run(const struct sim_config *config, uint64_t seed, void *bloc
         if (err) *err = run.err;
         return run.status;
     }
-    if (run.step < total)
-        return stk_fail(err, STOKER_ERR_INTERNAL, "the ranks stopped at step %llu of %llu: a batch never came",
-                        (unsigned long long)run.step, (unsigned long long)total);
+    if (run.step < total) return stopped(&run, total, err);
     out_result->ideal_ns = out_result->work_ns / run.core_count;
     if (out_result->window_sum_ns > out_result->ideal_ns) out_result->ideal_ns = out_result->window_sum_ns;
     return STOKER_OK;

@@ -4,6 +4,7 @@
  */
 #include "sim/stats.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "sim/random.h"
@@ -50,7 +51,10 @@ double sim_mean(const double *values, size_t count)
 double sim_geomean(const double *values, size_t count)
 {
     double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += sim_log(values[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(values[i])) return values[i];
+        sum += sim_log(values[i]);
+    }
     return count > 0 ? sim_exp(sum / (double)count) : 0;
 }
 

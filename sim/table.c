@@ -4,6 +4,7 @@
  */
 #include "sim/table.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,10 @@ void sim_table_add(struct sim_table *table, ...)
             snprintf(row[i].text, sizeof row[i].text, "%s", va_arg(values, const char *));
         } else {
             row[i].value = va_arg(values, double);
-            snprintf(row[i].text, sizeof row[i].text, "%.*f", table->columns[i].digits, row[i].value);
+            if (isfinite(row[i].value))
+                snprintf(row[i].text, sizeof row[i].text, "%.*f", table->columns[i].digits, row[i].value);
+            else
+                snprintf(row[i].text, sizeof row[i].text, "-");
         }
     }
     va_end(values);

@@ -141,11 +141,11 @@ def test_a_run_that_takes_no_time_has_no_rate(sim, tmp_path):
 
 
 def test_a_killed_server_that_nobody_replaces_is_named(sim, tmp_path):
-    path = scenario(tmp_path, steps=50, machines={"ranks": 2, "remote": 0},
-                    faults=[{"kind": "kill", "server": 1, "at_s": 1}], systems=[{"policy": "engine"}])
+    path = scenario(tmp_path, steps=50, machines={"ranks": 1, "remote": 0},
+                    faults=[{"kind": "kill", "server": 0, "at_s": 1}], systems=[{"policy": "engine"}])
     done = sim("run", path)
     assert done.returncode == 3 and done.stdout == ""
-    assert "a fault killed server 1" in done.stderr
+    assert "a fault killed server 0" in done.stderr
 
 
 def test_files_that_are_no_scenarios_are_refused(sim, tmp_path):
