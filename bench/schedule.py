@@ -2,11 +2,11 @@
 """./dev bench schedule: ranks of one host that wait for one another; stoker, its earlier routing and DataLoader.
 
 A cell is a workload and a number of ranks, each a process that sleeps for the window of its batch's tokens and then
-waits for the others. Contenders: stoker (deadlines, tokens balanced over the ranks by TokenAwareBatchSampler),
-stoker-routing (least-request, the stock order of samples) and torch (DataLoader, the depth of its grid that waits least
-on another seed). All have as many workers in the same CPU set, and give every sample
-of the cell once in each epoch, which is checked. They take turns, an epoch each, in an order that rotates: one round is
-a pair for each comparison.
+waits for the others. Contenders: stoker (deadlines, tokens balanced over the ranks by TokenAwareBatchSampler, and made
+samples redistributed if the gate of load_balance_config says that it pays), stoker-routing (least-request, the stock order
+of samples) and torch (DataLoader, the depth of its grid that waits least on another seed). All have as many workers in the
+same CPU set, and give every sample of the cell once in each epoch, which is checked. They take turns, an epoch each, in an
+order that rotates: one round is a pair for each comparison.
 
 Cells are "real decode" (native workers against DataLoader + PyAV) or "emulated": workers sleep for what a sample is
 said to cost, because these cells have more processes than most machines have cores; real costs and windows would then
@@ -30,19 +30,22 @@ import schedule_rank
 # All of this is fixed before the run.
 CONTENDERS = ["stoker", "stoker-routing", "torch"]
 POLICY = {"stoker": "deadline", "stoker-routing": "least-request", "torch": ""}
-# Nothing is tuned for ours: the depth is the deepest of the baseline's grid.
-OURS = {"stoker": dict(prefetch_factor=8), "stoker-routing": dict(prefetch_factor=8)}
+# Nothing is tuned for ours: the depth is the deepest of the baseline's grid, a round of tier 2 half of that.
+DEPTH = 8
 GRID = [dict(prefetch_factor=depth) for depth in (2, 4, 8)]
 WORKLOADS = [f"kinetics-{mix}/{family}" for family in ("videomae", "qwenvl")
              for mix in ("small", "mid", "large", "mixed")]
 WORKLOADS.append("openvid-mixed/videomae")
-REAL = "profile-SML"
-FULL = [(2, REAL), (2, "kinetics-mixed/videomae")] + [(4, name) for name in WORKLOADS]
+REAL = "profile-SML/videomae"
+FULL = [(ranks, name) for ranks in (2, 4) for name in [REAL, *WORKLOADS]]
 QUICK = [(2, REAL)] + [(4, name) for name in ("kinetics-small/videomae", "kinetics-mixed/videomae",
                                               "kinetics-mixed/qwenvl", "openvid-mixed/videomae")]
-BATCH, WARM, STEPS, LOAD, WINDOW_S = 4, 12, 34, 0.75, 0.030
-REAL_FORM, REAL_BATCH, REAL_WARM, REAL_STEPS, REAL_WINDOW_S = (16, 224), 2, 2, 8, 0.400
-TUNE_SEED, REPORT_SEED = 11, 12
+# Epochs are short, so that 15 rounds of all cells take about 20 minutes.
+BATCH, WARM, STEPS, LOAD, WINDOW_S = 4, 4, 14, 0.75, 0.024
+# One worker a rank; a step of all ranks has 8 samples, whose work is two thirds of the mean window of two cores.
+REAL_MIX, REAL_GLOBAL, REAL_WARM, REAL_STEPS, REAL_WINDOW_S = "SSSMML", 8, 1, 4, 0.500
+PROFILE_FORM = {"S": "small", "M": "mid", "L": "large"}
+TUNE_SEED, REPORT_SEED = 11, 12  # of costs, clips and order
 P95_STEPS = 2000  # of ranks, below which a p95 is no more than a hint
 MISS_MARK = 0.05
 
@@ -100,43 +103,71 @@ class Group:
             rank.wait()
 
 
-def make_cell(name, ranks, steps):
+def make_cell(name, ranks, steps, seed=REPORT_SEED):
     if name == REAL:
-        clips = media_sets.profile_set(("S", "M", "L"))
+        batch = REAL_GLOBAL // ranks
         steps = min(steps or REAL_STEPS, REAL_STEPS)
-        samples = ranks * REAL_BATCH * (REAL_WARM + steps)
-        by_profile = [[clip["path"] for clip in clips if clip["profile"] == profile] for profile in "SML"]
-        paths = [by_profile[index % 3][index // 3] for index in range(samples)]
-        return dict(name=name, kind="real decode", ranks=ranks, samples=samples, batch=REAL_BATCH, warm=REAL_WARM,
-                    workers=1, window_s=REAL_WINDOW_S, form=REAL_FORM, paths=paths, seed=REPORT_SEED)
-    samples = ranks * BATCH * (WARM + (steps or STEPS))
-    return dict(name=name, kind="emulated", ranks=ranks, samples=samples, batch=BATCH, warm=WARM, workers=2,
-                window_s=WINDOW_S, load=LOAD, seed=REPORT_SEED)
+        samples = REAL_GLOBAL * (REAL_WARM + steps)
+        return dict(name=name, steps=steps, kind="real decode", ranks=ranks, samples=samples, batch=batch, warm=REAL_WARM, workers=1,
+                    window_s=REAL_WINDOW_S, clips=draw_clips(samples, seed), seed=seed)
+    steps = steps or STEPS
+    samples = ranks * BATCH * (WARM + steps)
+    return dict(name=name, steps=steps, kind="emulated", ranks=ranks, samples=samples, batch=BATCH, warm=WARM, workers=2,
+                window_s=WINDOW_S, load=LOAD, seed=seed)
+
+
+def draw_clips(samples, seed):
+    """Clips of the S, M and L sets in the proportions of REAL_MIX, each made in the form of its set."""
+    rng, left, chosen = random.Random(f"{seed}/{REAL}"), {}, []
+    for index in range(samples):
+        profile = REAL_MIX[index % len(REAL_MIX)]
+        if not left.get(profile):
+            left[profile] = [clip["path"] for clip in media_sets.profile_set((profile,))]
+            rng.shuffle(left[profile])
+        chosen.append(dict(path=left[profile].pop(), form=PROFILE_FORM[profile]))
+    return chosen
+
+
+def open_cell(group, cell, setting):
+    """Workers start, costs and windows are learned; returns the peak of memory in that first epoch."""
+    group.ask(do="open", cell=dict(cell, contender=group.contender, setting=setting))
+    meter = harness.Meter(group.group)
+    meter.start()
+    group.ask(do="epoch", number=0)
+    return meter.stop()[1]
+
+
+def our_setting(contender, cell):
+    rounds = dict(round_batches=DEPTH * cell["workers"] // 2) if contender == "stoker" else {}
+    return dict(prefetch_factor=DEPTH, **rounds)
 
 
 def run_epoch(group, cell, number, ideal):
     """One epoch of all ranks; checks that every sample came once."""
-    meter = harness.Meter(group.group, period_s=1.0)
-    meter.start()
+    pids = harness.group_pids(group.group)
+    cpu = -harness.cpu_seconds(pids)
     told = group.ask(do="epoch", number=number)
-    cpu, peak = meter.stop()
+    cpu += harness.cpu_seconds(pids)
     if sorted(index for rank in told for index in rank["delivered"]) != list(range(cell["samples"])):
         raise SystemExit(f"schedule: {group.contender} did not give every sample of {cell['name']} once")
     steps = len(told[0]["waits"])
+    asked = {index: asked_s for rank in told for asked_s, ids in rank["asked"] for index in ids}
     ideal[group.contender] = sum(max(windows) for windows in zip(*(rank["windows"] for rank in told)))
     seconds = max(rank["seconds"] for rank in told)
-    samples = sum(rank["samples"] for rank in told)
-    return dict(rate=samples / seconds, seconds=seconds, samples=samples, cpu=cpu / cell["samples"], peak=peak,
+    samples = sum(len(ids) for rank in told for ids in rank["batches"])
+    return dict(rate=samples / seconds, seconds=seconds, samples=samples, cpu=cpu / cell["samples"],
                 waits=[wait for rank in told for wait in rank["waits"]],
-                ready=[value for rank in told for value in rank["ready"]],
+                ready=[done_s - min(asked[index] for index in ids) for rank in told
+                       for ids, done_s in zip(rank["batches"], rank["done"])],
                 misses=sum(rank["misses"] for rank in told) / (steps * cell["ranks"]), work_s=told[0]["work_s"])
 
 
 def tune(group, cell):
     """The depth of the grid with which DataLoader waits least, on another seed."""
     best = None
+    other = make_cell(cell["name"], cell["ranks"], cell["steps"], TUNE_SEED)
     for setting in GRID:
-        group.ask(do="open", cell=dict(cell, seed=TUNE_SEED, contender="torch", setting=setting))
+        group.ask(do="open", cell=dict(other, contender="torch", setting=setting))
         waited = sum(sum(rank["waits"]) for rank in group.ask(do="epoch", number=0))
         group.ask(do="close")
         if best is None or waited < best[0]:
@@ -145,10 +176,9 @@ def tune(group, cell):
 
 
 def run_cell(cell, groups, pairs, quick):
-    settings = dict(OURS, torch=dict(prefetch_factor=4) if quick else tune(groups["torch"], cell))
-    for name, group in groups.items():
-        group.ask(do="open", cell=dict(cell, contender=name, setting=settings[name]))
-        group.ask(do="epoch", number=0)  # workers start, costs and windows are learned
+    settings = {name: our_setting(name, cell) for name in CONTENDERS[:2]}
+    settings["torch"] = dict(prefetch_factor=4) if quick else tune(groups["torch"], cell)
+    peaks = {name: open_cell(group, cell, settings[name]) for name, group in groups.items()}
     rounds, bounds = [], []
     for turn in range(pairs):
         names = CONTENDERS[turn % 3:] + CONTENDERS[:turn % 3]
@@ -163,7 +193,7 @@ def run_cell(cell, groups, pairs, quick):
             raise SystemExit(f"schedule: {name} ran with policy {status[name]['engine']['policy']}, not {POLICY[name]}")
     for group in groups.values():
         group.ask(do="close")
-    return summarise(cell, settings, rounds, bounds, status)
+    return summarise(cell, settings, rounds, bounds, status, peaks)
 
 
 def ideal_seconds(cell, rounds, bounds):
@@ -179,7 +209,7 @@ def ideal_seconds(cell, rounds, bounds):
     return max(windows, work)
 
 
-def summarise(cell, settings, rounds, bounds, status):
+def summarise(cell, settings, rounds, bounds, status, peaks):
     ideal_s, each = ideal_seconds(cell, rounds, bounds), {}
     for name in CONTENDERS:
         runs = [turn[name] for turn in rounds]
@@ -191,7 +221,7 @@ def summarise(cell, settings, rounds, bounds, status):
             wait_p95_s=harness.percentile(waits, 0.95), rank_steps=len(waits),
             ready_p95_s=harness.percentile([value for run in runs for value in run["ready"]], 0.95),
             cpu_seconds_per_sample=statistics.median(run["cpu"] for run in runs),
-            peak_bytes=max(run["peak"] for run in runs), setting=settings[name])
+            peak_bytes=peaks[name], setting=settings[name])
     against = {}
     for name in CONTENDERS[1:]:
         ratio = harness.median_interval([turn["stoker"]["rate"] / turn[name]["rate"] for turn in rounds])
@@ -202,7 +232,9 @@ def summarise(cell, settings, rounds, bounds, status):
     verdict = judge(each, against)
     return dict(workload=cell["name"], kind=cell["kind"], ranks=cell["ranks"], pairs=len(rounds), ideal_s=ideal_s,
                 contenders=each, against=against, engine={name: told["engine"] for name, told in status.items()},
-                loader={name: told["loader"] for name, told in status.items()}, **verdict)
+                loader={name: told["loader"] for name, told in status.items()},
+                rounds={name: status["stoker"]["stats"][name] for name in ("rounds", "samples_given", "bytes_moved")},
+                **verdict)
 
 
 def judge(each, against):
@@ -241,7 +273,7 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="2 rounds of some cells: minutes, and no verdict")
     parser.add_argument("--cells", help="workloads, by comma: " + ", ".join([*WORKLOADS, REAL]))
-    parser.add_argument("--ranks", help="2, 4 or 2,4 (default: 4, and 2 for real decode and one more)")
+    parser.add_argument("--ranks", help="2, 4 or 2,4 (default: both)")
     parser.add_argument("--pairs", type=int, help="rounds of a cell (15; quick: 2)")
     parser.add_argument("--steps", type=int, help="measured steps of an epoch")
     parser.add_argument("--journal", metavar="FOLDER", help="keep the journals of the engines there")
@@ -254,12 +286,12 @@ def chosen(arguments):
     """(number of ranks, workload) of each cell."""
     if not arguments.cells and not arguments.ranks:
         return QUICK if arguments.quick else FULL
-    names = arguments.cells.split(",") if arguments.cells else WORKLOADS
+    names = arguments.cells.split(",") if arguments.cells else [REAL, *WORKLOADS]
     for name in names:
         if name not in [*WORKLOADS, REAL]:
             raise SystemExit(f"schedule: there is no workload '{name}', but {', '.join([*WORKLOADS, REAL])}")
     ranks = [int(word) for word in (arguments.ranks or "2,4").split(",")]
-    return [(count, name) for count in ranks for name in names if name != REAL or count == 2]
+    return [(count, name) for count in ranks for name in names]
 
 
 def main():

@@ -3,7 +3,7 @@
 
 The training loop is the same for every loader: next(), read every page, sleep for the window of the batch's tokens,
 wait for the other ranks. All times are taken here. What is asked when is seen by the batch sampler that all loaders are
-given; when an emulated sample was done, its worker writes into the sample.
+given; which sample it is, and when it was done, its worker writes beside it. The monotonic clock is one for all processes.
 """
 
 import collections
@@ -19,6 +19,8 @@ import torch
 PAYLOAD_BYTES = 256 * 1024
 WAIT_FLOOR_S = 0.010
 WAIT_SHARE = 0.02  # of the nominal window
+MIN_GAIN = 0.05  # of tier 2's gate
+MAX_BYTES = 8 << 30  # of both stoker contenders, on the host: what bounds them is the batches in flight, as in DataLoader
 PREDICTION_SIGMA = 0.1  # what estimate_cost() errs by, as the logarithm; near what is measured of real decoders
 
 # frames, side, and millions of pixels of one source frame: clips near the target size.
@@ -77,12 +79,39 @@ class Emulated(torch.utils.data.Dataset):
         return torch.full((PAYLOAD_BYTES,), index % 251, dtype=torch.uint8), index, time.monotonic()
 
 
+class Decoded(torch.utils.data.Dataset):
+    """Sample i is a clip in one of three forms; `parts` has a dataset of each form, ours or the baseline's."""
+
+    def __init__(self, cell, make):
+        names = sorted(FORMS)
+        clips = {name: [clip["path"] for clip in cell["clips"] if clip["form"] == name] for name in names}
+        self.parts = {name: make(clips[name], *FORMS[name][:2]) for name in names}
+        seen = collections.Counter()
+        self.where = []
+        for clip in cell["clips"]:
+            self.where.append((clip["form"], seen[clip["form"]]))
+            seen[clip["form"]] += 1
+        self.forms = [FORMS[clip["form"]][:2] for clip in cell["clips"]]
+        self.tokens = [tokens_of("videomae", *form) for form in self.forms]
+
+    def __len__(self):
+        return len(self.where)
+
+    def estimate_cost(self, index):
+        frames, side = self.forms[index]
+        return frames * side * side * 1e-8  # what the form says; clips of one form differ, and are not opened for it
+
+    def __getitem__(self, index):
+        name, position = self.where[index]
+        return self.parts[name][position], index, time.monotonic()
+
+
 class Watched:
     """A batch sampler that remembers what it gave out, and when."""
 
     def __init__(self, inner, epochs_of):
-        self.inner, self.epochs_of = inner, epochs_of
-        self.given = collections.deque()
+        self.inner, self.epochs_of, self.batch_size = inner, epochs_of, inner.batch_size
+        self.given = []
 
     def set_epoch(self, epoch):
         self.epochs_of.set_epoch(epoch)
@@ -96,8 +125,9 @@ class Watched:
             yield ids
 
 
-def collate_timed(samples):
-    return torch.utils.data.default_collate(samples), time.monotonic()
+def tokens_feature(tokens):
+    """feature_fn of tier 2: what the ranks are to have equally much of."""
+    return lambda sample: {"tokens": tokens[sample[1]]}
 
 
 class Side:
@@ -108,27 +138,20 @@ class Side:
         self.real = cell["kind"] == "real decode"
         ours = cell["contender"] != "torch"
         dataset = self.dataset(ours)
-        samples = cell["samples"]
-        if self.real:
-            frames, side = cell["form"]
-            self.forms, self.tokens = [(frames, side)] * samples, [tokens_of("videomae", frames, side)] * samples
-            self.costs = None
-        else:
-            self.forms, self.tokens, self.costs = dataset.forms, dataset.tokens, dataset.costs
-        self.token_s = cell["window_s"] / cell["batch"] / (sum(self.tokens) / samples)
+        self.forms, self.tokens = dataset.forms, dataset.tokens
+        self.costs = None if self.real else dataset.costs
+        self.token_s = cell["window_s"] / cell["batch"] / (sum(self.tokens) / cell["samples"])
         self.sampler = self.make_sampler(cell["contender"] == "stoker")
         self.loader = self.open(dataset, ours)
 
     def dataset(self, ours):
-        cell = self.cell
         if not self.real:
-            return Emulated(cell)
+            return Emulated(self.cell)
         import contenders
-        frames, side = cell["form"]
         if ours:
             from stoker.media import VideoDataset
-            return VideoDataset(cell["paths"], frames=frames, size=side, dtype="uint8")
-        return contenders.PyavVideos(cell["paths"], frames, side, "uint8", cell["setting"].get("access", "seek"))
+            return Decoded(self.cell, lambda paths, frames, side: VideoDataset(paths, frames=frames, size=side))
+        return Decoded(self.cell, lambda paths, *form: contenders.PyavVideos(paths, *form, "uint8", "seek"))
 
     def make_sampler(self, planned):
         cell = self.cell
@@ -142,27 +165,30 @@ class Side:
         return Watched(torch.utils.data.BatchSampler(stock, cell["batch"], drop_last=True), stock)
 
     def open(self, dataset, ours):
-        cell = self.cell
-        common = dict(batch_sampler=self.sampler, num_workers=cell["workers"], persistent_workers=True,
-                      prefetch_factor=cell["setting"]["prefetch_factor"])
+        cell, setting = self.cell, dict(self.cell["setting"])
+        share = setting.pop("round_batches", 0)  # of a rank, in a round of tier 2
+        common = dict(batch_sampler=self.sampler, num_workers=cell["workers"], persistent_workers=True, **setting)
+        if self.real:
+            common["collate_fn"] = list  # samples have several forms
         if not ours:
             import contenders
-            extra = dict(collate_fn=collate_timed) if self.real else {}
-            return torch.utils.data.DataLoader(dataset, worker_init_fn=contenders.one_thread, **common, **extra)
+            return torch.utils.data.DataLoader(dataset, worker_init_fn=contenders.one_thread, **common)
         from stoker.torch import DistributedDataLoader
-        return DistributedDataLoader(dataset, name=cell["name"], **common)
+        if share:
+            common["load_balance_config"] = {
+                "feature_fn": tokens_feature(self.tokens), "buffer_size": share * cell["batch"] * self.ranks,
+                "args": {"min_gain": MIN_GAIN}}
+        return DistributedDataLoader(dataset, name=cell["name"], max_bytes=MAX_BYTES, **common)
 
     def split(self, item):
-        """(tensor, ids, batch-ready latency) of what the loader gave, which was the next that the sampler had given."""
-        asked_s, ids = self.sampler.given.popleft()
-        if not self.real:
-            data, got, done = item
-            if got.tolist() != ids or data[:, 0].tolist() != [index % 251 for index in ids]:
-                raise RuntimeError(f"{self.cell['contender']}: got {got.tolist()}, planned {ids}")
-            return data, ids, float(done.max()) - asked_s
-        if isinstance(item, list | tuple):
-            return item[0], ids, item[1] - asked_s
-        return item, ids, self.loader.stats()["ready_s"]
+        """(tensors, ids, when the last sample was done) of what the loader gave."""
+        if self.real:
+            return [sample[0] for sample in item], [sample[1] for sample in item], max(sample[2] for sample in item)
+        data, got, done = item
+        ids = got.tolist()
+        if data[:, 0].tolist() != [index % 251 for index in ids]:
+            raise RuntimeError(f"{self.cell['contender']}: samples {ids} are not what they should be")
+        return [data], ids, float(done.max())
 
     def epoch(self, number):
         """Every step of one epoch; those after the warm ones are measured."""
@@ -172,7 +198,7 @@ class Side:
         if hasattr(self.loader, "set_epoch"):
             self.loader.set_epoch(number)
         miss_s = max(WAIT_FLOOR_S, WAIT_SHARE * cell["window_s"])
-        waits, ready, windows, delivered, measured = [], [], [], [], 0
+        waits, done, windows, delivered, batches = [], [], [], [], []
         iterator, begun_s = iter(self.loader), 0.0
         for step in range(cell["samples"] // (self.ranks * cell["batch"])):
             if step == cell["warm"]:
@@ -181,23 +207,25 @@ class Side:
             asked_s = time.monotonic()
             item = next(iterator)
             wait_s = time.monotonic() - asked_s
-            data, ids, ready_s = self.split(item)
-            data.view(-1)[::4096].sum(dtype=torch.int64)  # reads every page, as a copy to a device would
-            del item, data
+            tensors, ids, done_s = self.split(item)
+            for tensor in tensors:
+                tensor.view(-1)[::4096].sum(dtype=torch.int64)  # reads every page, as a copy to a device would
+            del item, tensors, tensor
             window_s = self.token_s * sum(self.tokens[index] for index in ids)
             delivered += ids
             if step >= cell["warm"]:
                 waits.append(wait_s)
-                ready.append(ready_s)
+                done.append(done_s)
                 windows.append(window_s)
-                measured += len(ids)
+                batches.append(ids)
             time.sleep(window_s)
             torch.distributed.barrier()
         seconds = time.monotonic() - begun_s
         if next(iterator, None) is not None:
             raise RuntimeError("the loader gave more than was planned")
-        return dict(seconds=seconds, samples=measured, waits=waits, ready=ready, windows=windows, delivered=delivered,
-                    misses=sum(wait > miss_s for wait in waits), work_s=sum(self.costs) if self.costs else None)
+        return dict(seconds=seconds, waits=waits, windows=windows, delivered=delivered, batches=batches, done=done,
+                    asked=self.sampler.given, misses=sum(wait > miss_s for wait in waits),
+                    work_s=sum(self.costs) if self.costs else None)
 
     def status(self):
         """What the DataServer says of its engine and of this rank's loader."""
@@ -206,7 +234,7 @@ class Side:
         from stoker import _plane
         told = json.loads(_plane.held().status())
         mine = [entry for entry in told["loaders"] if entry["rank"] == self.rank and entry["name"] == self.cell["name"]]
-        return dict(engine=told.get("engine"), loader=mine[0] if mine else None)
+        return dict(engine=told.get("engine"), loader=mine[0] if mine else None, stats=self.loader.stats())
 
     def close(self):
         if hasattr(self.loader, "close"):
