@@ -23,6 +23,7 @@ static const struct {
     {"data", sim_part_data, true},
     {"pressure", sim_part_pressure, true},
     {"scale", sim_part_scale, true},
+    {"sticky", sim_part_sticky, true},
     {"sensitivity", sim_part_sensitivity, false},
 };
 enum { PART_COUNT = sizeof parts / sizeof parts[0] };

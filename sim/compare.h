@@ -61,5 +61,6 @@ void sim_part_data(struct sim_report *report);
 void sim_part_pressure(struct sim_report *report);
 void sim_part_scale(struct sim_report *report);
 void sim_part_sensitivity(struct sim_report *report);
+void sim_part_sticky(struct sim_report *report);
 
 #endif

@@ -38,6 +38,7 @@ void sim_help(void *file)
           "                    data          data alone, without the model\n"
           "                    pressure      dearer samples, up to the share of all cores that is needed\n"
           "                    scale         1,024 ranks, 4,096 servers\n"
+          "                    sticky        by the share of stalls that meet every try\n"
           "                    sensitivity   other values of the constants; takes long\n"
           "  --set NAME=VALUE  with --study, another value of a constant\n"
           "  --journal FILE    record the events of the first system with an engine, first seed\n"

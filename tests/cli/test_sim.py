@@ -230,6 +230,34 @@ def test_the_reproduction_stays_near_the_published_relations(study):
         assert abs(row["deviation_percent"]) < 100 / 3, row
 
 
+def test_sensitivity_varies_what_the_claims_rest_on(sim):
+    """One seed: which rows there are, not what they say."""
+    tables = result(sim("compare", "--study", "published", "--part", "sensitivity", "--seeds", 1,
+                        "--json"))["tables"]
+    rows = tables["sensitivity"]
+    values = {}
+    for row in rows:
+        values.setdefault(row["constant"], []).append(row["value"])
+    assert values["stall_sticky"] == pytest.approx([0.05, 0.15]) and values["tail_share"] == pytest.approx([0.0015, 0.0045])
+    assert values["plane_remote_gain"] == [0.05, 0.1]
+    assert {row["origin"] for row in rows} == {"fitted", "assumed"}
+    assert not set(values) & {"local_stall_s", "base_depth", "fair_depth", "ours_hold"}
+    for row in rows:
+        signs = (row["throughput_ratio"] > 1 and row["miss_ratio"] < 1 and row["p95_ratio"] < 1
+                 and row["workloads_slower"] == 0 and row["workloads_p95_above_actor_pool"] == 0)
+        assert (row["signs"] == "hold") == signs, row
+
+
+def test_stalls_that_meet_every_try_leave_nothing_to_gain_and_nothing_lost(sim):
+    tables = result(sim("compare", "--study", "published", "--part", "sticky", "--seeds", 4, "--json"))["tables"]
+    rows = {row["stall_sticky"]: row for row in tables["sticky"]}
+    assert rows[0.1]["throughput_ratio"] > rows[0.5]["throughput_ratio"] > rows[1]["throughput_ratio"] > 0.98
+    assert all(row["slower"] == 0 for row in rows.values())
+    falls = {row["claim"].split(" against")[0]: row["falls_at"] for row in tables["sticky_falls"]}
+    assert falls["throughput"] > falls["wait p95"] > 0.5
+    assert falls["workloads slower than the published policy <= 0"] is None
+
+
 def test_a_constant_can_be_set(sim):
     report = result(sim("compare", "--study", "published", "--part", "fair", "--seeds", 1, "--set", "batch=2", "--json"))
     assert {entry["name"]: entry["value"] for entry in report["constants"]}["batch"] == 2
