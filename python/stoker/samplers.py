@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy
 
-from . import _core, _plane, errors
+from . import _core, _plane, _sampler_state, errors
 
 __all__ = ["TokenAwareBatchSampler", "TokenBudgetBatchSampler"]
 
@@ -27,20 +27,12 @@ _WINDOWS_KEPT = 64  # whose steps state_dict() finds without planning again: loa
 _VERSION = 2  # of plans: 2 deals steps around samples that outweigh the mean
 
 
-def _words(values, name: str) -> numpy.ndarray:
-    """Numbers of any kind as uint32."""
-    array = numpy.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise errors.CallerError(f"{name} has shape {array.shape} and dtype {array.dtype}, expected a list of integers")
-    if array.size and not 0 <= int(array.min()) <= int(array.max()) < 1 << 32:
-        raise errors.CallerError(f"{name} has values {array.min()} to {array.max()}, expected 0 to 2^32 - 1")
-    return numpy.ascontiguousarray(array, dtype=numpy.uint32)
-
-
 def _per_source(values) -> list:
     """A list of array-likes, one a source: ``values`` is the one of one source, or a list of such."""
-    if isinstance(values, (list, tuple)) and len(values) > 0 and numpy.ndim(values[0]) > 0:
-        return list(values)
+    if isinstance(values, (list, tuple)) and len(values) > 0:
+        first = values[0]
+        if isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) > 0:
+            return list(values)
     return [values]
 
 
@@ -93,8 +85,6 @@ class _Run:
             drawn = entry["window"]
         self.planner.skip(state["windows"] - drawn)
         if self.recipe[-1]["weights"] != self.sampler._weights:
-            if self.sampler._weights is None:
-                raise errors.CallerError("the state was saved with weights, this sampler has none")
             self.recipe.append(self.sampler._switch(state["windows"], state["samples"]))
             self.planner.reweigh(numpy.asarray(self.sampler._weights, numpy.float64))
         if len(pool) == 0:
@@ -117,6 +107,8 @@ class _Run:
                 return
             begin, self.skipped = self.skipped, 0
             window = _Window(step - begin, plan)
+            if begin and (begin > window.steps or window.used(begin) != self.start["used"]):
+                raise errors.CallerError(f"'pool' and 'used' of the state are not those of {begin} steps of this sampler")
             self.kept.append(window)
             yield window, begin
             step += window.steps - begin
@@ -154,21 +146,31 @@ class _PlannedSampler:
     def __init__(self, tokens, cells, shapes, weights, samples, num_replicas, rank, seed, flags, window_steps,
                  window_samples, linear_tokens) -> None:
         default = (0, 1) if num_replicas is not None and rank is not None else _plane.rank_and_world()
-        self.num_replicas = int(num_replicas if num_replicas is not None else default[1])
-        self.rank = int(rank if rank is not None else default[0])
-        if not 0 <= self.rank < self.num_replicas:
+        whole = _sampler_state.whole
+        replicas = default[1] if num_replicas is None else num_replicas
+        self.num_replicas = whole("num_replicas", replicas, 1, _sampler_state.RANKS_MAX)
+        self.rank = whole("rank", default[0] if rank is None else rank, 0)
+        if self.rank >= self.num_replicas:
             raise errors.CallerError(f"rank={self.rank} of num_replicas={self.num_replicas}")
-        if not 1 <= cells < 1 << 32:
-            raise errors.CallerError(f"{cells} samples or micro-batches a step, expected 1 or more")
-        self.seed, self.epoch = int(seed), 0
-        self._cells, self._flags = int(cells), flags
-        self._linear = int(linear_tokens or 0)
-        self._tokens = [_words(part, "tokens") for part in _per_source(tokens)]
-        self._set_shapes(shapes)
+        if self.num_replicas * cells > _sampler_state.STEP_CELLS_MAX:
+            raise errors.CallerError(
+                f"{self.num_replicas} ranks with {cells} samples or micro-batches each, a step has at most"
+                f" {_sampler_state.STEP_CELLS_MAX}"
+            )
+        self.seed, self.epoch = whole("seed", seed, -(1 << 63), (1 << 64) - 1), 0
+        self._cells, self._flags = cells, flags
+        self._linear = 0 if linear_tokens is None else whole("attention", linear_tokens, 0, (1 << 32) - 1)
+        self._tokens = [_sampler_state.words(part, "tokens") for part in _per_source(tokens)]
+        try:
+            self._set_shapes(shapes)
+        except TypeError as error:
+            raise errors.CallerError(
+                f"shapes is no list of one number, text or tuple a sample: {errors.describe(error)}"
+            ) from None
         self._set_weights(weights, samples)
         self._digest = self._hash()
-        self._window_samples = 0
         self._window_samples = self._find_window(window_steps, window_samples)
+        self._window_loaded = False
         self._resume: dict | None = None
         self._run: _Run | None = None
         self._lengths: dict = {}
@@ -197,13 +199,17 @@ class _PlannedSampler:
         self.shapes = list(numbers) or [None]
 
     def _set_weights(self, weights, samples) -> None:
-        self._weights = None if weights is None else [float(weight) for weight in weights]
+        try:
+            self._weights = None if weights is None else [float(weight) for weight in weights]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise errors.CallerError(f"weights is no list of numbers: {errors.describe(error)}") from None
         if self._weights is not None and len(self._weights) != len(self._tokens):
             raise errors.CallerError(f"{len(self._weights)} weights for {len(self._tokens)} sources")
         total = sum(len(part) for part in self._tokens)
-        self._samples = total if samples is None else int(samples)
-        if self._samples < 1:
-            raise errors.CallerError(f"an epoch of {self._samples} samples, expected 1 or more")
+        if total == 0:
+            raise errors.CallerError("tokens holds no samples, expected 1 or more")
+        self._samples = total if samples is None else samples
+        self._samples = _sampler_state.whole("samples", self._samples, 1, _sampler_state.SAMPLES_MAX)
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
@@ -214,30 +220,42 @@ class _PlannedSampler:
 
     def _find_window(self, window_steps, window_samples) -> int:
         """Samples of a window; the state keeps it, whatever the number of ranks becomes."""
-        if window_samples:
-            return int(window_samples)
         step = self.num_replicas * self._cells
+        most = max(_sampler_state.WINDOW_MAX, 8 * step)
+        size = 0 if window_samples is None else _sampler_state.whole("window_samples", window_samples, 0, most)
+        if size:
+            return size
         if self._budget:
-            mean = sum(int(part.sum(dtype=numpy.uint64)) for part in self._tokens) / max(
-                1, sum(len(part) for part in self._tokens)
-            )
+            mean = sum(int(part.sum(dtype=numpy.uint64)) for part in self._tokens) / sum(map(len, self._tokens))
             each = max(1, int(self._budget / max(mean, 1)))
-            step *= min(each, self._budget_samples) if self._budget_samples else each
+            each = min(each, self._budget_samples) if self._budget_samples else each
+        else:
+            each = 1
         if window_steps is not None:
-            if window_steps < 8:
-                raise errors.CallerError(f"window_steps={window_steps}, expected 8 or more")
-            return int(window_steps) * step
-        return -(-max(8 * self._cells, 128) // self._cells) * step
+            steps = _sampler_state.whole("window_steps", window_steps, 8)
+            if steps * each * step > most:
+                raise errors.CallerError(
+                    f"window_steps={errors.show(steps)}, of about {each * step} samples each: a window has at most {most}"
+                )
+            return steps * each * step
+        wanted = -(-max(8 * self._cells, 128) // self._cells) * each * step
+        return min(wanted, most, max(self._samples, 8 * step))
 
     def _planner(self, epoch: int, weights, pool_samples: int):
         shares = weights if weights is not None else [0.0] * len(self._tokens)
         sources = [
             (tokens, shapes, share) for tokens, shapes, share in zip(self._tokens, self._shape_numbers, shares)
         ]
-        return _core.BatchPlanner(
-            sources, self.num_replicas, self._cells, self._budget, self._budget_samples, self._window_samples,
-            len(self.shapes), self._linear, self._flags, pool_samples, self._samples, self.seed % (1 << 64), epoch,
-        )
+        pool_samples = max(pool_samples, int(self._window_loaded))  # the window of a state is that of other ranks
+        try:
+            return _core.BatchPlanner(
+                sources, self.num_replicas, self._cells, self._budget, self._budget_samples, self._window_samples,
+                len(self.shapes), self._linear, self._flags, pool_samples, self._samples, self.seed % (1 << 64), epoch,
+            )
+        except errors.MachineError as error:
+            if error.status != "LIMIT":
+                raise
+            raise errors.CallerError(error.message, error.context) from None
 
     def _options(self) -> dict:
         return {"seed": self.seed, "length": self._samples, "digest": self._digest, "flags": self._flags,
@@ -263,7 +281,7 @@ class _PlannedSampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Another epoch has another order. Forgets a loaded state of any other epoch."""
-        self.epoch = int(epoch)
+        self.epoch = _sampler_state.whole("epoch", epoch, 0, (1 << 64) - 1)
         if self._resume is not None and self._resume["epoch"] != self.epoch:
             self._resume = None
 
@@ -354,8 +372,8 @@ class _PlannedSampler:
                 return dict(self._resume)
             return _Run(self, None).state(0)
         yielded = self._yielded()
-        wanted = yielded if batches is None else int(batches)
-        if not 0 <= wanted <= yielded:
+        wanted = yielded if batches is None else _sampler_state.whole("batches", batches, 0)
+        if wanted > yielded:
             raise errors.CallerError(f"batches={batches}, this iteration has had {yielded}")
         return self._run.state(self._steps_of(wanted))
 
@@ -363,19 +381,19 @@ class _PlannedSampler:
         """Go on where that state stands, with the next iteration.
 
         The number of ranks and of samples or micro-batches a step may be another than when it was saved. Other weights
-        count from the next window; the state's ``recipe`` says from which sample on. Everything else must be the same.
+        count from the next window; the state's ``recipe`` says from which sample on. Everything else must be the same. A state
+        whose numbers cannot be, or do not agree with one another, is refused by the name of the field, and changes nothing.
         """
-        if not isinstance(state, dict) or state.get("version") != _VERSION or state.get("kind") != self._kind:
+        known = isinstance(state, dict) and all(isinstance(state.get(name), (int, str)) for name in ("version", "kind"))
+        if not known or state["version"] != _VERSION or state["kind"] != self._kind:
             raise errors.CallerError(f"this is no state of a {type(self).__name__} of version {_VERSION}")
-        for name, value in self._options().items():
-            if state.get(name) != value:
-                raise errors.CallerError(
-                    f"the state was saved with {name}={state.get(name)!r}, this sampler has {value!r}"
-                )
-        self._window_samples = int(state["window_samples"])
+        state = _sampler_state.checked(state, self._options(), len(self._tokens), sum(map(len, self._tokens)))
+        if self._weights is None and state["recipe"][-1]["weights"] is not None:
+            raise errors.CallerError("'recipe' of the state has weights, this sampler has none")
+        self._window_samples, self._window_loaded = state["window_samples"], True
         self._lengths.clear()
-        self.epoch = int(state["epoch"])
-        self._resume, self._run = dict(state), None
+        self.epoch = state["epoch"]
+        self._resume, self._run = state, None
 
     def _yielded(self) -> int:
         return self._run.step if self._run is not None else 0
@@ -403,11 +421,13 @@ class TokenAwareBatchSampler(_PlannedSampler):
         num_replicas, rank: default as ``DistributedDataLoader``'s: of ``torch.distributed`` or the environment.
         shuffle: False keeps samples of each shape in the order of their ids.
         drop_last: leave out the samples that fill no step, instead of repeating some so that all ranks have as many.
-        window_steps: steps of a window, 8 or more. Default: 8, or as many as 128 samples of a rank need.
+        window_steps: steps of a window, 8 or more. Default: 8, or as many as 128 samples of a rank need; no
+            more than the epoch has.
         window_samples: the same as a number of samples.
         attention: the load of L tokens is L + L * L / attention. Default: L.
 
-    Iterating yields lists of ids. Raises :class:`stoker.errors.CallerError` for arguments that make no sense.
+    Iterating yields lists of ids. Raises :class:`stoker.errors.CallerError` for arguments that make no sense, and for whole
+    numbers that are none or too large; no number is cut.
     """
 
     _kind = "token_aware"
@@ -418,8 +438,9 @@ class TokenAwareBatchSampler(_PlannedSampler):
                  window_steps: int | None = None, window_samples: int | None = None,
                  attention: int | None = None) -> None:
         flags = (0 if shuffle else _NO_SHUFFLE) | (_DROP_LAST if drop_last else 0) | (0 if repeat else _NO_REPEAT)
-        self.batch_size, self.drop_last = batch_size, drop_last
-        super().__init__(tokens, batch_size, shapes, weights, samples, num_replicas, rank, seed, flags, window_steps,
+        self.batch_size = _sampler_state.whole("batch_size", batch_size, 1, _sampler_state.STEP_CELLS_MAX)
+        self.drop_last = drop_last
+        super().__init__(tokens, self.batch_size, shapes, weights, samples, num_replicas, rank, seed, flags, window_steps,
                          window_samples, attention)
         self._planner(0, self._weights, 0)  # says now what is wrong
 
@@ -461,13 +482,13 @@ class TokenBudgetBatchSampler(_PlannedSampler):
                  samples: int | None = None, repeat: bool = True, num_replicas: int | None = None,
                  rank: int | None = None, seed: int = 0, shuffle: bool = True, window_steps: int | None = None,
                  window_samples: int | None = None, attention: int | None = None) -> None:
-        if not 1 <= budget < 1 << 32:
-            raise errors.CallerError(f"budget={budget}, expected 1 to 2^32 - 1")
         flags = (0 if shuffle else _NO_SHUFFLE) | (_MIX_SHAPES if mix_shapes else 0) | (0 if repeat else _NO_REPEAT)
-        self.budget, self.micro_batches = int(budget), int(micro_batches)
-        self._budget, self._budget_samples = int(budget), int(max_samples or 0)
+        whole = _sampler_state.whole
+        self.budget = self._budget = whole("budget", budget, 1, (1 << 32) - 1)
+        self.micro_batches = whole("micro_batches", micro_batches, 1, _sampler_state.STEP_CELLS_MAX)
+        self._budget_samples = 0 if max_samples is None else whole("max_samples", max_samples, 0, (1 << 32) - 1)
         self._padding: set[int] = set()
-        super().__init__(tokens, micro_batches, shapes, weights, samples, num_replicas, rank, seed, flags,
+        super().__init__(tokens, self.micro_batches, shapes, weights, samples, num_replicas, rank, seed, flags,
                          window_steps, window_samples, attention)
         self._planner(0, self._weights, 0)
 
