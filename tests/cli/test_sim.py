@@ -68,6 +68,19 @@ def test_one_host_sends_nothing_to_others(sim):
         assert row["cross_host_gb"] == 0 and row["remote"] == 0
 
 
+def test_the_how_to_runs_as_written(sim, tmp_path):
+    page = (SCENARIOS.parent.parent / "docs" / "how-to" / "simulate.md").read_text()
+    [world] = re.findall(r"```json\n(.*?)```", page, re.S)
+    (tmp_path / "two-hosts.json").write_text(world)
+    (tmp_path / "sim").symlink_to(SCENARIOS.parent)
+    commands = re.findall(r"^ +stoker-sim (.*)$", page, re.M)
+    assert len(commands) == 4
+    for command in commands:
+        done = sim(*command.split())
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("same actions\n")
+
+
 def test_compare_puts_scenarios_in_one_table(sim):
     rows = result(sim("compare", SCENARIOS / "one-host.json", SCENARIOS / "dead-server.json", "--seeds", 2, "--json"))["runs"]
     assert {row["scenario"] for row in rows} == {"one-host", "dead-server"}
