@@ -32,15 +32,23 @@ def of_batch(dataset, index) -> tuple[int, int]:
     samples = min(len(keys), 65536)
     if not callable(estimate):
         return samples, 0
-    total = 0.0
-    for key in keys:
-        seconds = float(estimate(key))
-        if not 0 <= seconds <= _SECONDS_MAX or math.isnan(seconds):
-            raise errors.CallerError(
-                f"estimate_cost({errors.show(key)}) of the dataset is {seconds}, expected 0 to {_SECONDS_MAX:g} seconds"
-            )
-        total += seconds
+    total = sum(_seconds(dataset, estimate, key) for key in keys)
     return samples, min(int(total * 1e9), 2**63)
+
+
+def _seconds(dataset, estimate, key) -> float:
+    name = f"estimate_cost({errors.show(key)}) of the dataset {type(dataset).__name__}"
+    try:
+        made = estimate(key)
+    except Exception as error:
+        raise errors.CallerError(f"{name} raised {errors.describe(error)}") from error
+    try:
+        seconds = math.nan if isinstance(made, (str, bytes)) else float(made)
+    except Exception:  # no number, or one that no float holds
+        seconds = math.nan
+    if not 0 <= seconds <= _SECONDS_MAX:
+        raise errors.CallerError(f"{name} is {errors.show(made)}, expected 0 to {_SECONDS_MAX:g} seconds")
+    return seconds
 
 
 _FIELDS = ("samples", "pixels_in", "bytes_in", "pixels_out", "cpu_ns", "wall_ns", "input_bytes", "output_bytes")

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from stoker import _plane, errors
+from stoker import _estimate, _plane, errors
 from stoker.torch import DistributedDataLoader
 
 
@@ -60,9 +60,39 @@ def test_a_bad_estimate_is_raised_in_its_own_step():
     iterator = iter(loader)
     assert next(iterator).tolist() == [0, 1, 2, 3]
     assert next(iterator).tolist() == [4, 5, 6, 7]
-    with pytest.raises(errors.CallerError, match=r"estimate_cost\(9\) of the dataset is -1.0, expected 0 to"):
+    with pytest.raises(errors.CallerError, match=r"estimate_cost\(9\) of the dataset Wrong is -1.0, expected 0 to"):
         next(iterator)
     assert next(iterator).tolist() == [12, 13, 14, 15]
+    loader.close()
+
+
+@pytest.mark.parametrize("made", ["2.5", b"1", None, float("nan"), float("inf"), -1, -1e-9, 1e7, 10**400, 1j, [], {}, object()])
+def test_an_estimate_that_is_no_time_is_named(made):
+    class Odd(Estimated):
+        def estimate_cost(self, index):
+            return made if index == 3 else 0.001
+
+    with pytest.raises(errors.CallerError, match=r"^estimate_cost\(3\) of the dataset Odd is .*, expected 0 to 1e\+06 seconds$"):
+        _estimate.of_batch(Odd(), [1, 3])
+    assert _estimate.of_batch(Odd(), [1, 2]) == (2, 2000000)
+
+
+@pytest.mark.parametrize("fan_out", [1, 2])
+@pytest.mark.parametrize("kind", [KeyError, StopIteration, OverflowError, RuntimeError])
+def test_an_estimate_that_raises_is_named_in_its_own_step(kind, fan_out):
+    class Raising(Estimated):
+        def estimate_cost(self, index):
+            if index == 5:
+                raise kind("no such row")
+            return 0.001
+
+    loader = DistributedDataLoader(Raising(), batch_size=4, num_workers=1, fan_out=fan_out)
+    iterator = iter(loader)
+    assert next(iterator).tolist() == [0, 1, 2, 3]
+    with pytest.raises(errors.CallerError, match=r"estimate_cost\(5\) of the dataset Raising raised .*no such row") as caught:
+        next(iterator)
+    assert isinstance(caught.value.__cause__, kind)
+    assert next(iterator).tolist() == [8, 9, 10, 11]
     loader.close()
 
 
