@@ -34,8 +34,8 @@ static const struct study_workload workloads[SIM_STUDY_WORKLOADS] = {
 };
 
 const char *const sim_study_names[SIM_STUDY_CONTENDERS] = {
-    "rank-local",         "actor-pool",  "least-request", "published",        "ours",
-    "ours-least-request", "ours-budget", "ladder-base",   "ladder-transport", "ladder-prefetch"};
+    "rank-local",  "actor-pool",  "least-request",    "published",       "ours",        "ours-least-request",
+    "ours-budget", "ladder-base", "ladder-transport", "ladder-prefetch", "ours-fan-out"};
 
 const char *sim_study_workload_name(uint32_t workload) { return workloads[workload].name; }
 
@@ -145,7 +145,7 @@ static void set_ours(const struct sim_constants *constants, const struct sim_stu
 {
     out->policy = SIM_ENGINE;
     out->planned = false; /* tokens within a step are equal here: the shipped tier 1 deals them in order */
-    out->place = SIM_UNIT_BATCH;
+    out->place = point->contender == SIM_STUDY_OURS_FAN_OUT ? SIM_UNIT_SAMPLE : SIM_UNIT_BATCH;
     out->piece = SIM_UNIT_SAMPLE;
     out->hold = (uint32_t)constants->ours_hold;
     out->copy_percent = (uint32_t)constants->ours_copy_percent;
@@ -155,7 +155,8 @@ static void set_ours(const struct sim_constants *constants, const struct sim_stu
 
 static bool system_is_ours(enum sim_contender contender)
 {
-    return contender == SIM_STUDY_OURS || contender == SIM_STUDY_OURS_LEAST || contender == SIM_STUDY_OURS_BUDGET;
+    return contender == SIM_STUDY_OURS || contender == SIM_STUDY_OURS_LEAST || contender == SIM_STUDY_OURS_BUDGET ||
+           contender == SIM_STUDY_OURS_FAN_OUT;
 }
 
 /* The same for all: what was not measured is not there. */

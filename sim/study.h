@@ -23,11 +23,12 @@ enum sim_contender {
     SIM_STUDY_LEAST, /* the plane of the published system with least-request routing */
     SIM_STUDY_PUBLISHED,
     SIM_STUDY_OURS,
-    SIM_STUDY_OURS_LEAST,  /* our engine with least-request routing */
-    SIM_STUDY_OURS_BUDGET, /* ours, with a byte budget */
-    SIM_STUDY_BASE,        /* ladder: pool and least requests over the old transport */
-    SIM_STUDY_TRANSPORT,   /* ladder: + its transport */
-    SIM_STUDY_PREFETCH,    /* ladder: + prefetch, token-aware batches, fan-out */
+    SIM_STUDY_OURS_LEAST,   /* our engine with least-request routing */
+    SIM_STUDY_OURS_BUDGET,  /* ours, with a byte budget */
+    SIM_STUDY_BASE,         /* ladder: pool and least requests over the old transport */
+    SIM_STUDY_TRANSPORT,    /* ladder: + its transport */
+    SIM_STUDY_PREFETCH,     /* ladder: + prefetch, token-aware batches, fan-out */
+    SIM_STUDY_OURS_FAN_OUT, /* ours, each sample a request of its own */
     SIM_STUDY_CONTENDERS
 };
 

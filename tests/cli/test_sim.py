@@ -271,6 +271,15 @@ def test_stalls_that_meet_every_try_leave_nothing_to_gain_and_nothing_lost(sim):
     assert falls["workloads slower than the published policy <= 0"] is None
 
 
+def test_under_pressure_ours_with_fan_out_is_as_fast_as_any_baseline(sim):
+    tables = result(sim("compare", "--study", "published", "--part", "pressure", "--seeds", 4, "--json"))["tables"]
+    claims = {row["claim"]: row for row in tables["pressure_marks"]}
+    assert claims["cells in which a baseline is faster than ours with fan-out"]["result"] == "pass"
+    rate = {(row["load"], row["workload"], row["system"]): row["samples_per_s"] for row in tables["pressure"]}
+    full = [rate[key[:2] + ("ours-fan-out",)] / rate[key] for key in rate if key[0] == 0.95 and key[2] == "ours"]
+    assert len(full) == 4 and min(full) > 1
+
+
 def test_a_constant_can_be_set(sim):
     report = result(sim("compare", "--study", "published", "--part", "fair", "--seeds", 1, "--set", "batch=2", "--json"))
     assert {entry["name"]: entry["value"] for entry in report["constants"]}["batch"] == 2
