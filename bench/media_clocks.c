@@ -4,10 +4,11 @@
  *
  * media_clocks FRAMES SIDE uint8|float32 cost|in-order REPEATS FILE...
  *
- * Makes one sample of each file, as a worker does: opened, scanned, planned, decoded, scaled, stored into memory that
- * was touched before; and scans each file once more, alone, as a manifest is built. The linker puts the functions below between stoker's decoder and libavcodec, so that what is
- * measured is the code that ships. Of REPEATS samples of a file the one with the least CPU time counts. The answer is
- * one line of JSON; `scan_shares` is the scan of each file over its sample.
+ * Scans each file alone, as a manifest is built; then makes one sample of each, as a worker does: opened, scanned,
+ * planned, decoded, scaled, stored into memory that was touched before. The linker puts the functions below between
+ * stoker's decoder and libavcodec, so that what is measured is the code that ships. Of REPEATS scans and samples of a
+ * file the one with the least CPU time counts. The answer is one line of JSON; `scan_shares` is the scan of each file
+ * over its sample.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -121,29 +122,40 @@ static bool measure_scan(const char *path, double *out_cpu)
     return status == STOKER_OK;
 }
 
+/* The scan of each file alone, one file after another as a manifest is built; false after one that fails. */
+static bool scan_all(long repeats, char **paths, int count, double *out_least)
+{
+    double one;
+    for (long r = 0; r < repeats; r++) {
+        for (int i = 0; i < count; i++) {
+            if (!measure_scan(paths[i], &one)) return false;
+            if (r == 0 || one < out_least[i]) out_least[i] = one;
+        }
+    }
+    return true;
+}
+
 /* All files; false after one that fails. */
 static bool measure_all(struct stk_decoder *decoder, const struct stk_form *form, long repeats, char **paths, int count,
-                        void *sample)
+                        void *sample, const double *scans)
 {
     struct measured sum = {0, 0, 0};
-    double scans = 0;
+    double scan = 0;
     (void)printf("{\"scan_shares\": [");
     for (int i = 0; i < count; i++) {
         struct measured least = {0, 0, 0}, turn;
-        double scan = 0, one;
         for (long r = 0; r < repeats; r++) {
-            if (!measure(decoder, form, paths[i], sample, &turn) || !measure_scan(paths[i], &one)) return false;
-            if (r == 0 || one < scan) scan = one;
+            if (!measure(decoder, form, paths[i], sample, &turn)) return false;
             if (r == 0 || turn.cpu < least.cpu) least = turn;
         }
         sum.cpu += least.cpu;
         sum.codec += least.codec;
         sum.packets += least.packets;
-        scans += scan;
-        (void)printf("%s%.6f", i > 0 ? ", " : "", scan / least.cpu);
+        scan += scans[i];
+        (void)printf("%s%.6f", i > 0 ? ", " : "", scans[i] / least.cpu);
     }
     (void)printf("], \"files\": %d, \"cpu_s\": %.6f, \"scan_s\": %.6f, \"libavcodec_s\": %.6f, \"packets\": %llu}\n",
-                 count, sum.cpu, scans, sum.codec, (unsigned long long)sum.packets);
+                 count, sum.cpu, scan, sum.codec, (unsigned long long)sum.packets);
     return true;
 }
 
@@ -169,10 +181,12 @@ int main(int argc, char **argv)
     if (strcmp(argv[4], "in-order") == 0) stk_decoder_set_choice(decoder, STK_PLAN_IN_ORDER);
     bool done = false;
     void *sample = malloc(form.sample_bytes);
-    if (sample) {
+    double *scans = calloc((size_t)(argc - 6), sizeof *scans);
+    if (sample && scans && scan_all(repeats, argv + 6, argc - 6, scans)) {
         memset(sample, 1, form.sample_bytes); /* page faults are the arena's, which reuses its memory */
-        done = measure_all(decoder, &form, repeats, argv + 6, argc - 6, sample);
+        done = measure_all(decoder, &form, repeats, argv + 6, argc - 6, sample, scans);
     }
+    free(scans);
     free(sample);
     stk_decoder_destroy(decoder);
     return done ? 0 : 1;

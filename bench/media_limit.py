@@ -4,7 +4,7 @@
 Three questions, in CPU time of one thread (build/bench/media_clocks: the decoder that ships, clocks around its calls into
 libavcodec; the least of three samples of each file counts):
 
-    scan    of the packets of a file, as a manifest is built, against a sample of it in the profile's form
+    scan    of the packets of all files, as a manifest is built, against a sample of each in the profile's form
     share   of the time of the samples of the profile set that is not libavcodec's: scan, plan, scaler, stores
     saving  of the plan by cost against decoding everything, with 4, 8 and 16 frames of each clip of the profile set that
             has B-frames (h264, hevc, mpeg4)
@@ -45,11 +45,19 @@ def shares(program, names, dtype, repeats):
         share = 1 - answer["libavcodec_s"] / answer["cpu_s"]
         rows.append(dict(profile=name, dtype=dtype, clips=answer["files"], cpu_ms=1e3 * answer["cpu_s"] / answer["files"],
                          share=share, mark=SHARE_MAX[name], passed=share <= SHARE_MAX[name]))
-        each = sorted(answer["scan_shares"])
-        median = each[len(each) // 2]
-        scans.append(dict(profile=name, clips=answer["files"], scan_ms=1e3 * answer["scan_s"] / answer["files"], median=median,
-                          p95=each[int(0.95 * len(each))], worst=each[-1], mark=SCAN_MAX, passed=median < SCAN_MAX))
-    return rows, scans
+        scans.append(dict(profile=name, clips=answer["files"], scan_s=answer["scan_s"], cpu_s=answer["cpu_s"],
+                          shares=sorted(answer["scan_shares"])))
+    whole = {key: sum(row[key] for row in scans) for key in ("clips", "scan_s", "cpu_s")}
+    scans.append(dict(whole, profile=",".join(names), shares=sorted(one for row in scans for one in row["shares"])))
+    return rows, [scan_row(row) for row in scans]
+
+
+def scan_row(row):
+    """The mark is one of the whole set; what single profiles and clips have stands beside it."""
+    each, total = row["shares"], row["scan_s"] / row["cpu_s"]
+    return dict(profile=row["profile"], clips=row["clips"], scan_ms=1e3 * row["scan_s"] / row["clips"], total=total,
+                median=each[len(each) // 2], p95=each[int(0.95 * len(each))], worst=each[-1], mark=SCAN_MAX,
+                passed=total < SCAN_MAX)
 
 
 def savings(program, names, repeats):
@@ -90,7 +98,8 @@ def main():
                            [("outside libavcodec", row["share"], row["share"], row["share"], arguments.repeats, "share")], note)
         for row in scan:
             harness.record("media-limit", f"{row['profile']} packet scan against decode",
-                           [("median clip", row["median"], row["median"], row["worst"], arguments.repeats, "share")], note)
+                           [("all clips", row["total"], row["total"], row["total"], arguments.repeats, "share"),
+                            ("one clip", row["median"], row["median"], row["worst"], arguments.repeats, "share")], note)
         for row in saving:
             harness.record("media-limit", f"{row['frames']} frames of {','.join(names)} with B-frames",
                            [("saved", row["saving"], row["saving"], row["saving"], arguments.repeats, "share")], note)
@@ -103,14 +112,15 @@ def main():
             [[f"{row['profile']} {row['dtype']}", row["clips"], f"{row['cpu_ms']:.1f}", f"{row['share']:.1%}",
               verdict(row, "<=", row["mark"])] for row in share])), end="\n\n")
         print("\n".join(harness.table(
-            ["packet scan against decode", "clips", "CPU ms/scan", "median clip", "p95", "worst", "mark (median)"],
-            [[row["profile"], row["clips"], f"{row['scan_ms']:.2f}", f"{row['median']:.2%}", f"{row['p95']:.2%}",
-              f"{row['worst']:.2%}", verdict(row, "<", row["mark"])] for row in scan])), end="\n\n")
+            ["packet scan against decode", "clips", "CPU ms/scan", "all", "median clip", "p95", "worst", "mark (all)"],
+            [[row["profile"], row["clips"], f"{row['scan_ms']:.2f}", f"{row['total']:.2%}", f"{row['median']:.2%}",
+              f"{row['p95']:.2%}", f"{row['worst']:.2%}",
+              verdict(row, "<", row["mark"]) if row is scan[-1] else ""] for row in scan])), end="\n\n")
         print("\n".join(harness.table(
             ["frames of a clip", "clips", "CPU ms/sample", "decoding all", "packets", "decoding all", "saved", "mark"],
             [[row["frames"], row["clips"], f"{row['cpu_ms']:.1f}", f"{row['cpu_ms_whole']:.1f}", row["packets"],
               row["packets_whole"], f"{row['saving']:.0%}", verdict(row, ">=", row["mark"])] for row in saving])))
-    return 0 if all(row["passed"] for row in [*share, *scan, *saving]) else 1
+    return 0 if all(row["passed"] for row in [*share, scan[-1], *saving]) else 1
 
 
 if __name__ == "__main__":

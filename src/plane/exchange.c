@@ -130,6 +130,32 @@ static uint8_t *join(struct stk_server *server, uint32_t *const lanes, uint32_t 
 /* Ranks begin an iteration at different times: who has left an earlier one still comes. */
 static uint64_t iteration_of(const struct stk_gather_entry *entry) { return entry->number >> 32; }
 
+/* Two ranks name each other, and are not of one mind about the round. Text of the same round says where lists differ. */
+static void describe_difference(char *text, size_t size, const struct stk_gather_entry *mine,
+                                const struct stk_gather_entry *other, uint32_t my_rank, uint32_t other_rank)
+{
+    uint32_t place = 0;
+    if (mine->number != other->number) {
+        (void)snprintf(text, size,
+                       "the ranks of an exchange are not at one round: round %llu of %u ranks meets round %llu of %u "
+                       "(rank %u)",
+                       (unsigned long long)mine->number, mine->rank_count, (unsigned long long)other->number,
+                       other->rank_count, other_rank);
+        return;
+    }
+    while (place < mine->rank_count && place < other->rank_count && mine->ranks[place] == other->ranks[place]) place++;
+    if (place < mine->rank_count && place < other->rank_count)
+        (void)snprintf(text, size,
+                       "the lists of ranks that exchange differ: the list of rank %u has rank %u at place %u, that of "
+                       "rank %u has rank %u",
+                       my_rank, mine->ranks[place], place, other_rank, other->ranks[place]);
+    else
+        (void)snprintf(text, size,
+                       "the lists of ranks that exchange differ: the list of rank %u has %u ranks, that of rank %u has "
+                       "%u",
+                       my_rank, mine->rank_count, other_rank, other->rank_count);
+}
+
 /* Can the lane's gathering end now, well or badly? */
 static void settle(struct stk_server *server, uint32_t lane_index)
 {
@@ -160,12 +186,8 @@ static void settle(struct stk_server *server, uint32_t lane_index)
             has_rank(said, server->connections[server->lanes[lane_index].connection].rank) &&
             (said->number != entry->number || said->rank_count != entry->rank_count ||
              memcmp(said->ranks, entry->ranks, entry->rank_count * sizeof *entry->ranks) != 0)) {
-            (void)snprintf(
-                text, sizeof text,
-                "the ranks of an exchange are not at one round: round %llu of %u ranks meets round %llu of %u "
-                "(rank %u)",
-                (unsigned long long)entry->number, entry->rank_count, (unsigned long long)said->number,
-                said->rank_count, rank);
+            describe_difference(text, sizeof text, entry, said,
+                                server->connections[server->lanes[lane_index].connection].rank, rank);
             fail(server, other->index, STOKER_ERR_WRONG_STATE, text);
             fail(server, lane_index, STOKER_ERR_WRONG_STATE, text);
             return;
