@@ -89,8 +89,8 @@ static bool names_others(const AVInputFormat *format)
 }
 
 /* A file that begins as these do is an MP4 file, whatever follows: FFmpeg says the same after asking each of its
- * demultiplexers, which costs a fifth of the scan of a small file. Brands of QuickTime are not among them: such files may
- * be a wrapper of something else. NULL: not one of them. */
+ * demultiplexers, which costs a fifth of the scan of a small file. Brands of QuickTime are not among them: such files
+ * may be a wrapper of something else. NULL: not one of them. */
 static const AVInputFormat *format_of_brand(const struct stk_av *av)
 {
     static const char brands[][5] = {"isom", "iso2", "iso4", "iso5", "iso6", "mp41", "mp42", "avc1"};

@@ -130,7 +130,8 @@ static uint8_t *join(struct stk_server *server, uint32_t *const lanes, uint32_t 
 /* Ranks begin an iteration at different times: who has left an earlier one still comes. */
 static uint64_t iteration_of(const struct stk_gather_entry *entry) { return entry->number >> 32; }
 
-/* Two ranks name each other, and are not of one mind about the round. Text of the same round says where lists differ. */
+/* Two ranks name each other, and are not of one mind about the round. Text of the same round says where lists differ.
+ */
 static void describe_difference(char *text, size_t size, const struct stk_gather_entry *mine,
                                 const struct stk_gather_entry *other, uint32_t my_rank, uint32_t other_rank)
 {
@@ -170,8 +171,8 @@ static void settle(struct stk_server *server, uint32_t lane_index)
         if (!find_rank(server, rank)) {
             for (uint32_t j = 0; j < server->exchange->gone_count; j++)
                 if (server->exchange->gone[j] == rank) {
-                    (void)snprintf(text, sizeof text, "rank %u has left, round %u of the exchange cannot be held",
-                                   rank, (uint32_t)entry->number);
+                    (void)snprintf(text, sizeof text, "rank %u has left, round %u of the exchange cannot be held", rank,
+                                   (uint32_t)entry->number);
                     fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
                     return;
                 }
