@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Mapping
 
 from . import _core, errors
@@ -24,7 +25,6 @@ def cost(features: Mapping) -> float:
     """What a sample costs its rank: ``"cost"``, else ``"tokens"``, else the only number that there is."""
     for name in ("cost", "tokens"):
         if name in features:
-            value = features[name]
             break
     else:
         names = [name for name in features if name != "rank"]
@@ -32,9 +32,12 @@ def cost(features: Mapping) -> float:
             raise errors.CallerError(
                 f"the features {sorted(features)} name no cost: feature_fn must return 'cost', 'tokens' or a single number"
             )
-        value = features[names[0]]
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and value >= 0):
-        raise errors.CallerError(f"a cost of {value!r} is no finite number of 0 or more")
+        name = names[0]
+    value = features[name]
+    if not (isinstance(value, (int, float)) and 0 <= value <= sys.float_info.max):
+        raise errors.CallerError(
+            f"the feature {errors.show(name)} of feature_fn is {errors.show(value)}: a cost is a finite number of 0 or more"
+        )
     return value
 
 
@@ -81,12 +84,8 @@ def rebalance_assignment(features) -> list[int]:
 def gated_assignment(features, args) -> list[int]:
     """The built-in policy: rebalance, unless the gain is below ``args.min_gain`` (a share) or the slowest rank saves no more
     than ``args.transfer_cost`` (in the unit of the costs) for each sample that a rank receives."""
-    min_gain = option(args, "min_gain", 0.0)
-    transfer_cost = option(args, "transfer_cost", 0.0)
-    if not (0 <= min_gain <= 1 and 0 <= transfer_cost < math.inf):
-        raise errors.CallerError(
-            f"min_gain={min_gain!r} and transfer_cost={transfer_cost!r}: expected a share of 1, and a cost of 0 or more"
-        )
+    min_gain = _number(args, "min_gain", 1.0)
+    transfer_cost = _number(args, "transfer_cost", sys.float_info.max)
     if projected_gain(features) < min_gain:
         return keep_current_assignment(features)
     return _propose(features, min_gain, transfer_cost)
@@ -96,9 +95,21 @@ def _propose(features, min_gain, transfer_cost):
     ranks, owners, costs, unit = _round(features)
     if not ranks:
         return []
-    price = min(_COST_MAX, math.ceil(transfer_cost / unit))
+    price = math.ceil(min(_COST_MAX, transfer_cost / unit))
     made = _core.balance_propose(len(ranks), owners, costs, price, min(1000000, math.floor(min_gain * 1e6)))
     return [ranks[number] for number in made]
+
+
+def _number(args, name: str, most: float) -> float:
+    value = option(args, name, 0.0)
+    try:
+        number = -1.0 if isinstance(value, (str, bytes)) else float(value)
+    except Exception:  # no number, or one that no float holds
+        number = -1.0
+    if not 0 <= number <= most:
+        expected = "a share of 1" if most == 1 else "a finite cost of 0 or more"
+        raise errors.CallerError(f"{name}={errors.show(value)} in 'args' of load_balance_config, expected {expected}")
+    return number
 
 
 def option(args, name, default):
@@ -155,18 +166,31 @@ def _members(lists, rank, world) -> list[int]:
     return list(seen.get(rank, [rank]))
 
 
+def call(name: str, function, *arguments):
+    """What a user's function gives; a StopIteration of it would end the epoch without a word."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise errors.CallerError(f"{name} raised {errors.describe(error)}") from error
+
+
 def features_of(feature_fn, sample) -> dict:
     """What ``feature_fn`` says of a sample, as plain numbers."""
-    made = feature_fn(sample)
+    made = call("feature_fn", feature_fn, sample)
     if not isinstance(made, Mapping):
         raise errors.CallerError(f"feature_fn returned a {type(made).__name__}, expected a dict of numbers")
     numbers = {}
     for name, value in made.items():
         if hasattr(value, "item"):
-            value = value.item()  # of an array or tensor with one element
-        if not isinstance(name, str) or name == "rank" or not isinstance(value, (bool, int, float)):
+            try:
+                value = value.item()  # of an array or tensor with one element
+            except Exception:  # it has more, or none
+                pass
+        number = isinstance(value, float) or (isinstance(value, (bool, int)) and abs(value) <= sys.float_info.max)
+        if not isinstance(name, str) or name == "rank" or not number:
             raise errors.CallerError(
-                f"feature_fn returned {name!r}: {value!r}; expected names other than 'rank', and numbers"
+                f"feature_fn returned {errors.show(name)}: {errors.show(value)}; expected names other than 'rank', and numbers"
+                " that a float holds"
             )
         numbers[name] = value
     return numbers

@@ -239,7 +239,7 @@ class RoundIterator:
         try:
             samples, sizes, last = self._collect()
             said = [_balance.features_of(self._config.feature_fn, sample.data) for sample in samples]
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the others wait for this rank, also if it means to exit
             if len(self._members) == 1 or isinstance(error, errors.DataServerError):
                 raise
             failure = error
@@ -274,6 +274,8 @@ class RoundIterator:
             mine = {"sizes": [], "last": True, "features": [], "error": _reason(failure), "index": []}
         mine["policy"] = self._policy()
         if len(self._members) == 1:
+            if self._round == 0 and self._crew._lanes and _plane.rank_and_world()[1] > 1:
+                _core.loader_gather(self._lane(), self._at(), [], b"")  # a rank whose list has this one must not wait
             return {self._rank: mine}
         told = dict(zip(self._members, self._gather(self._at(), mine, failure)))
         if failure is not None:
@@ -310,8 +312,9 @@ class RoundIterator:
             return _balance.check_assignment(_balance.gated_assignment(features, config.args), owners, batches)
         if self._rank == self._members[0] and features:
             try:
-                made = _balance.check_assignment(config.sort_fn(features, config.args), owners, batches)
-            except Exception as error:
+                mine = [dict(one) for one in features]  # it may change them
+                made = _balance.check_assignment(_balance.call("sort_fn", config.sort_fn, mine, config.args), owners, batches)
+            except (Exception, SystemExit) as error:
                 failure = error
         answer = {"made": made, "error": None if failure is None else _reason(failure)}
         first = self._gather(self._at() + 1, answer if self._rank == self._members[0] else {}, failure)[0]

@@ -178,8 +178,10 @@ static void settle(struct stk_server *server, uint32_t lane_index)
                 }
         }
         if (said && said->state == STK_GATHER_LEFT && iteration_of(said) >= iteration_of(entry)) {
-            (void)snprintf(text, sizeof text, "rank %u has ended its iteration, this rank waits for it at round %u",
-                           rank, (uint32_t)entry->number);
+            (void)snprintf(
+                text, sizeof text,
+                "rank %u has ended its iteration or exchanges with nobody, this rank waits for it at round %u", rank,
+                (uint32_t)entry->number);
             fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
             return;
         }

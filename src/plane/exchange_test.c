@@ -269,6 +269,26 @@ static void test_ranks_at_different_rounds_are_told(void **state)
     end(&server, ranks, source);
 }
 
+static void test_lists_that_differ_are_told(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank ranks[RANKS];
+    stoker_source *source = plane_process_source();
+    begin(&server, ranks, source);
+    static const uint8_t turned[] = {1, 0, 0, 0, 0, 0, 0, 0}, three[] = {0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0};
+    struct stk_message_gather message = {1, 1, 4, {turned, sizeof turned}, {"", 0}};
+    gather(&ranks[0], 4, "");
+    PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &message);
+    for (uint32_t i = 0; i < RANKS; i++)
+        expect_failure(&ranks[i], STOKER_ERR_WRONG_STATE, " at place 0, that of rank ");
+    message = (struct stk_message_gather){1, 1, 6, {three, sizeof three}, {"", 0}};
+    gather(&ranks[0], 6, "");
+    PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &message);
+    for (uint32_t i = 0; i < RANKS; i++) expect_failure(&ranks[i], STOKER_ERR_WRONG_STATE, " ranks, that of rank ");
+    end(&server, ranks, source);
+}
+
 int main(int argc, char **argv)
 {
     plane_play(argc, argv);
@@ -283,6 +303,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_rank_that_has_ended_its_iteration_is_not_awaited),
         cmocka_unit_test(test_a_rank_that_has_ended_an_earlier_iteration_is_awaited),
         cmocka_unit_test(test_ranks_at_different_rounds_are_told),
+        cmocka_unit_test(test_lists_that_differ_are_told),
     };
     return stk_run_tests(tests);
 }

@@ -91,6 +91,27 @@ def test_gate_keeps_the_assignment_unless_it_pays(args, kept):
     assert (_balance.gated_assignment(round_, args) == keep_current_assignment(round_)) == kept
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400), pytest.param(10**5000, id="huge"), float("nan"), -1, float("inf"), "3", [1, 2], None, torch.zeros(2)])
+def test_a_cost_that_cannot_be_names_the_feature_and_feature_fn(value):
+    with pytest.raises(errors.CallerError, match="'cost'.*") as caught:
+        projected_gain([{"rank": 0, **_balance.features_of(lambda sample: {"cost": value}, None)}])
+    assert "feature_fn" in str(caught.value)
+    with pytest.raises(errors.CallerError, match="feature 'cost' of feature_fn"):
+        projected_gain([{"rank": 0, "cost": value}])
+
+
+@pytest.mark.parametrize("name", ["min_gain", "transfer_cost"])
+@pytest.mark.parametrize("value", [10**400, "3", [], -1, float("nan"), float("inf"), object()])
+def test_a_threshold_that_cannot_be_is_named(name, value):
+    with pytest.raises(errors.CallerError, match=f"{name}=.* in 'args' of load_balance_config"):
+        _balance.gated_assignment(features([9, 8], [1, 2]), {name: value})
+
+
+def test_the_dearest_transfer_of_the_cheapest_samples_is_never_worth_it():
+    round_ = features([9e-300, 8e-300], [1e-300, 2e-300])
+    assert _balance.gated_assignment(round_, {"transfer_cost": 1e300}) == keep_current_assignment(round_)
+
+
 @pytest.mark.parametrize("config, words", [
     ([], "a dict was expected"),
     ({}, "feature_fn"),

@@ -168,4 +168,75 @@ def test_client_ranks_that_differ_are_told_to_all_ranks(runtime):
     told = ends(launch(runtime, 2, """
         loader = balanced(Sized(64), collate_fn=list, config={"client_ranks": [[0, 1]] if RANK == 0 else [[1, 0]]})
 """ + ENDS))
-    assert all(one is not None and "not at one round" in one[1] for one in told)
+    assert all(one is not None and one[0] == "CallerError" for one in told) and told[0][1] == told[1][1]
+    assert "the lists of ranks that exchange differ: the list of rank" in told[0][1] and "at place 0" in told[0][1]
+
+
+def test_a_rank_in_no_list_is_told_to_those_whose_list_has_it(runtime):
+    told = ends(launch(runtime, 2, """
+        loader = balanced(Sized(64), collate_fn=list, config={"client_ranks": [[0, 1]] if RANK == 0 else [[0], [1]]})
+        if RANK == 1:
+            iterator = iter(loader)
+            next(iterator)
+            say("null")
+            sys.stdin.readline()  # in the middle of its epoch
+            sys.exit(0)
+""" + ENDS))
+    assert told[0][0] == "PeerError" and "rank 1 has ended its iteration or exchanges with nobody" in told[0][1]
+
+
+@pytest.mark.parametrize("function", ["sort_fn", "feature_fn"])
+@pytest.mark.parametrize("how", ["sys.exit(3)", "raise StopIteration", "raise KeyError"])
+def test_a_function_that_exits_or_stops_ends_the_round_of_all_ranks(runtime, function, how):
+    rank = 0 if function == "sort_fn" else 1
+    told = ends(launch(runtime, 2, f"""
+        def ends_early(*arguments):
+            if RANK == {rank}:
+                {how}
+            return {{"cost": 1}}
+        loader = balanced(Sized(64), collate_fn=list, config={{"{function}": ends_early, **(
+            {{"feature_fn": feature}} if "{function}" == "sort_fn" else {{}})}})
+""" + ENDS.replace("except Exception", "except BaseException")))
+    assert told[1 - rank][0] == "PeerError" and function in told[1 - rank][1] or f"rank {rank}" in told[1 - rank][1]
+    expected = {"sys.exit(3)": "SystemExit", "raise StopIteration": "CallerError", "raise KeyError": "KeyError"}[how]
+    assert told[rank][0] == expected
+
+
+def test_a_sort_fn_that_changes_what_it_is_given_changes_nothing_else(runtime):
+    ranks = launch(runtime, 2, """
+        def spoil(features, args):
+            made = [1 - one["rank"] for one in features]
+            for one in features:
+                one.clear()
+            features.clear()
+            return made
+        loader = balanced(Sized(32), collate_fn=list, config={"sort_fn": spoil})
+        seen = [i for batch in loader for _, i in batch]
+        say(json.dumps(dict(seen=seen, rounds=loader.stats()["rounds"])))
+    """)
+    told = results(ranks)
+    assert sorted(told[0]["seen"]) == list(range(1, 32, 2)) and sorted(told[1]["seen"]) == list(range(0, 32, 2))
+    assert told[0]["rounds"] == told[1]["rounds"] == 2
+
+
+def test_ranks_of_different_hash_seeds_agree(runtime):
+    ranks = launch(runtime, 2, """
+        os.environ["PYTHONHASHSEED"] = str(RANK + 1)
+        if "again" not in sys.argv:
+            os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
+        from stoker.samplers import TokenAwareBatchSampler
+        words = ["wide", "tall", "square", "long", "short", "round"]
+        shapes = [words[i % 6] for i in range(64)]
+        tokens = [100 + 10 * (i % 6) for i in range(64)]
+        sampler = TokenAwareBatchSampler(tokens, 2, shapes=shapes, seed=4)
+        plan = list(sampler.global_steps())
+        loader = DistributedDataLoader(
+            Sized(64), batch_sampler=sampler, num_workers=1, collate_fn=list,
+            load_balance_config={"feature_fn": lambda s: {"cost": tokens[s[1]], **{word: 1 for word in set(words)}}})
+        seen = [i for batch in loader for _, i in batch]
+        say(json.dumps(dict(hash=hash("wide"), plan=plan, digest=sampler.state_dict()["digest"], seen=seen)))
+    """)
+    told = results(ranks)
+    assert told[0]["hash"] != told[1]["hash"]
+    assert told[0]["plan"] == told[1]["plan"] and told[0]["digest"] == told[1]["digest"]
+    assert sorted(told[0]["seen"] + told[1]["seen"]) == list(range(64))
