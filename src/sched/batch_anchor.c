@@ -128,8 +128,10 @@ uint32_t stk_batch_anchor(struct stoker_batch_planner *planner, uint32_t *sorted
         sum += load_at(&deal, i);
     }
     for (; left > step; left -= step) { /* the last step has no choice */
+        uint32_t cells_left = left / width;
+        STK_ASSERT(cells_left > 0);
         uint64_t peak = load_at(&deal, lighter(&deal, 0)) + sum_of_lightest(&deal, width - 1);
-        if (peak <= sum / (left / width)) break;
+        if (peak <= sum / cells_left) break;
         deal_step(&deal, ranks, width, peak, planner->held);
         for (uint32_t i = 0; i < step; i++) sum -= planner->cells.load[planner->held[i]];
         add_rows(planner, planner->held, step);

@@ -5,6 +5,7 @@ and which errors."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def compile_alone(tree, compiler, language, standard):
             source = os.path.join(folder, "alone.cc" if language == "c++" else "alone.c")
             with open(source, "w") as file:
                 file.write("\n".join(lines) + "\n")
-            result = subprocess.run([compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+            result = subprocess.run([*compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
                                      "-pedantic", "-x", language, "-I", tree.root / "include", source],
                                     capture_output=True, text=True)
         if result.returncode != 0:
@@ -42,17 +43,17 @@ def compile_alone(tree, compiler, language, standard):
 
 
 def check_c(tree):
-    compiler = os.environ.get("CC", "").split()[:1] or [shutil.which("cc") or shutil.which("gcc")]
+    compiler = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or shutil.which("gcc")]  # CC="ccache cc"
     if not compiler[0]:
         raise common.Skip("no C compiler")
-    return compile_alone(tree, compiler[0], "c", "c11")
+    return compile_alone(tree, compiler, "c", "c11")
 
 
 def check_cxx(tree):
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++-14")
     if not compiler:
         raise common.Skip("no C++ compiler")
-    return compile_alone(tree, compiler, "c++", "c++11")
+    return compile_alone(tree, [compiler], "c++", "c++11")
 
 
 def declarations(text):
