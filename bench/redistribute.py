@@ -41,15 +41,15 @@ def rank_main(folder, frames, size, epochs, workers):
     clock = {}
 
     def timed(name, mark, has_samples):
-        method = getattr(_rounds.RoundIterator, name)
+        method = getattr(_rounds._Rounds, name)  # a generator
 
         def run(self, *arguments):
-            result = method(self, *arguments)
+            result = yield from method(self, *arguments)
             if has_samples(result):
                 clock[mark] = time.monotonic()
             return result
 
-        setattr(_rounds.RoundIterator, name, run)
+        setattr(_rounds._Rounds, name, run)
 
     timed("_collect", "start", lambda collected: collected[0])
     timed("_exchange", "end", bool)

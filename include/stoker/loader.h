@@ -375,7 +375,8 @@ STOKER_API stoker_status stoker_loader_request(stoker_loader *loader, const stok
  *
  * STOKER_AGAIN: not ready within `timeout_ns`; call again. STOKER_END: nothing is outstanding. A failed batch gives its
  * error once; the next call goes on with the batch after it. The time between calls is reported as the rank's window;
- * the calls that take the parts of one batch count as one.
+ * the calls that take the parts of one batch count as one. A call with `timeout_ns` 0 only looks: where it finds
+ * nothing, the rank does not wait.
  *
  * Owns:    on STOKER_OK *out_batch holds one reference that is the caller's.
  * Threads: the loader's thread.

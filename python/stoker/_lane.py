@@ -339,7 +339,13 @@ class Crew:
 
     def next(self, timeout_s: float):
         """(data, core batch) of the next request. TimeoutError leaves everything as it was."""
-        timeout = timeout_s if timeout_s > 0 else None
+        return self._next(timeout_s if timeout_s > 0 else None)
+
+    def poll(self):
+        """The same, if it is there: TimeoutError at once if not, and the plane does not take that for a wait."""
+        return self._next(0)
+
+    def _next(self, timeout):
         if not self._in_order:
             return self._next_any(timeout)
         lane, parts, index = self._pending[0]

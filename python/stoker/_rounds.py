@@ -4,7 +4,9 @@
     this rank's samples, one in each slab -> features -> told to all ranks of the list -> assignment
     -> slabs are given and taken, no byte moves -> batches in the order of the round
 
-Requests run ahead of the round as they do without rounds, so that a slow sample is met by what was made before it.
+Requests run ahead of the round as they do without rounds, so that a slow sample is met by what was made before it. While
+the batches of one round are taken, each call of next() does for the coming one what needs no waiting: it collects samples that
+are there, looks at them, tells the ranks, and gives and takes slabs. At the boundary there is usually nothing left to wait for.
 A loader of single samples, hidden inside, makes them. Every round is two small messages: features, then the assignment of
 the first rank of the list (the built-in policy needs no second one: equal features give equal assignments). Whatever is wrong
 in one rank is told to all of them in the message that they wait for, so nobody hangs.
@@ -93,23 +95,48 @@ def make_inner(loader, cls):
 
 
 class RoundIterator:
-    """What ``iter()`` of a loader with ``load_balance_config`` gives."""
+    """What ``iter()`` of a loader with ``load_balance_config`` gives. The round that is being prepared refers to the rounds, not
+    to this object: dropping it ends the iteration at once."""
+
+    def __init__(self, loader) -> None:
+        self._rounds = _Rounds(loader)
+
+    def __iter__(self):
+        return self
+
+    def __len__(self) -> int:
+        return len(self._rounds._loader)
+
+    def _reset(self, loader, first_iter: bool = False) -> None:
+        self._rounds._reset(loader)
+
+    def __next__(self):
+        return self._rounds.next()
+
+    next = __next__
+
+    def _give_back(self) -> None:
+        self._rounds._give_back()
+
+    def __del__(self) -> None:
+        try:
+            self._give_back()
+        except Exception:  # at exit the client may be closed already
+            pass
+
+
+class _Rounds:
+    """The rounds of one iteration after the other."""
 
     def __init__(self, loader) -> None:
         self._loader, self._config, self._state = loader, loader._balance, loader._state
         self._rank = _plane.rank_and_world()[0]
         self._mover = _device.Mover.for_loader(loader)
         self._persistent_workers = loader.persistent_workers
-        self._inner = None
+        self._inner = self._coming = self._made = None
         self._reset(loader)
 
-    def __iter__(self):
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def _reset(self, loader, first_iter: bool = False) -> None:
+    def _reset(self, loader) -> None:
         self._give_back()
         inner, self._units = loader._inner
         inner.seed, inner._epoch = loader._randomness()
@@ -119,11 +146,14 @@ class RoundIterator:
         self._crew = self._inner._crew
         self._share = self._fit(max(1, self._config.buffer_size // len(self._config.members)))
         self._ahead = self._in_flight()
-        self._held = 0  # samples of the round that were not given yet
+        self._held = 0  # samples that were made and not given yet, of this round and of the coming one
+        self._collected = 0  # those of the coming one
         self._members = list(self._config.members)
         self._ready: collections.deque = collections.deque()  # batches of the round: (samples, whether to copy)
         self._round, self._ended = 0, False
         self._number = 0  # of the last gathering of the round: exchanges bear it
+        self._coming = self._made = None  # a generator that makes the coming round, and what came of it
+        self._may_wait = False  # may it?
 
     def _fit(self, share: int) -> int:
         """The samples of this rank in a round, cut to what can be reserved (rule A1): the round that is made, the one that is
@@ -168,7 +198,9 @@ class RoundIterator:
         ahead = self._ahead
         if crew._native is None:
             ahead = min(ahead, 4 * self._most(self._largest) // 5 - self._share)
-        while not inner._exhausted and (crew.outstanding < self._share or crew.outstanding + self._held < ahead):
+        while not inner._exhausted and (
+            crew.outstanding + self._collected < self._share or crew.outstanding + self._held < ahead
+        ):
             inner._try_put_index()
             if self._round == 0 and crew._native is None and not self._sized:
                 break  # alone: it tells how many there is room for
@@ -176,21 +208,26 @@ class RoundIterator:
     # ---- the samples of this rank
 
     def _pull(self):
-        """The next sample of this rank; StopIteration at the end of its epoch. As the stock iterator, one index for one
-        result."""
+        """The next sample of this rank; None at the end of its epoch. As the stock iterator, one index for one result."""
         crew = self._crew
         self._ask()
         if crew.outstanding == 0:
-            raise StopIteration
+            return None
         index = crew._pending[0][2]
-        try:
-            data, batch = crew.next(self._loader.timeout)
-        except TimeoutError as error:
-            if type(error) is not TimeoutError or error.args:
-                raise
-            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
+        while True:
+            may_wait = self._may_wait
+            try:
+                data, batch = crew.next(self._loader.timeout) if may_wait else crew.poll()
+                break
+            except TimeoutError as error:
+                if type(error) is not TimeoutError or error.args:
+                    raise
+                if may_wait:
+                    raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
+            yield
         self._state.counts["ready_s"] = crew.ready_s
         self._held += 1
+        self._collected += 1
         self._largest = max(self._largest, batch.bytes)
         if not self._sized:
             self._sized = True
@@ -214,60 +251,86 @@ class RoundIterator:
     _largest = 0  # bytes of the largest sample so far
 
     def _collect(self):
-        """(samples, sizes of their batches, True at the end of the epoch)"""
-        samples, sizes = [], []
+        """(samples, what is said of each, sizes of their batches, True at the end of the epoch)"""
+        samples, said, sizes = [], [], []
         while not sizes or not self._units.sizes or sum(sizes) + self._units.sizes[0] <= self._share:
             if sizes and not self._units.sizes and sum(sizes) >= self._share:
                 break
-            try:
-                first = self._pull()
-            except StopIteration:
-                return samples, sizes, True
+            sample = yield from self._pull()
+            if sample is None:
+                return samples, said, sizes, True
             size = self._units.sizes.popleft()
-            samples.append(first)
-            for _ in range(size - 1):
-                samples.append(self._pull())
+            for left in range(size, 0, -1):
+                said.append(_balance.features_of(self._config.feature_fn, sample.data))
+                samples.append(sample)
+                sample = (yield from self._pull()) if left > 1 else None
             sizes.append(size)
-        return samples, sizes, False
+        return samples, said, sizes, False
 
     # ---- a round
 
-    def _hold(self) -> None:
-        """One round: from the samples of this rank to batches in ``_ready``."""
+    def _prepare(self, may_wait: bool) -> None:
+        """Goes on with the coming round, to its end if that may wait. What fails fails at the boundary: the batches before it
+        are good."""
+        if self._made is not None or self._ended:
+            return
+        if self._coming is None:
+            self._coming = self._hold()
+        self._may_wait = may_wait
+        try:
+            next(self._coming)
+            return
+        except StopIteration as end:
+            made = end.value, None
+        except (Exception, SystemExit) as error:
+            made = None, error
+        self._coming, self._made = None, made
+
+    def _enter(self) -> None:
+        """The coming round is the one that batches come from."""
+        self._prepare(True)
+        (made, failure), self._made = self._made, None
+        if failure is not None:
+            raise failure
+        samples, sizes, told, assignment, self._ended = made
+        if assignment:
+            self._state.balance = {"round": self._round - 1, "taken": 0, "ranks": told, "assignment": assignment}
         held = self._crew._lanes[0].stats()["bytes_held"] if self._crew._lanes else 0
+        held -= sum(sample.batch.bytes for sample in samples)
+        copied = bool(sizes) and held > 2 * max(sizes) * max((sample.batch.bytes for sample in samples), default=0)
+        for size in sizes:
+            self._ready.append(([samples.popleft() for _ in range(size)], copied))
+        self._collected = 0
+        self._state.add("rounds", bool(assignment))
+
+    def _hold(self):
+        """One round, from the samples of this rank to those that it has after the exchange: a generator that yields where it
+        would have to wait and may not."""
         failure, samples, sizes, last, said = None, [], [], True, []
         try:
-            samples, sizes, last = self._collect()
-            said = [_balance.features_of(self._config.feature_fn, sample.data) for sample in samples]
+            samples, said, sizes, last = yield from self._collect()
         except (Exception, SystemExit) as error:  # the others wait for this rank, also if it means to exit
             if len(self._members) == 1 or isinstance(error, errors.DataServerError):
                 raise
             failure = error
-        told = self._tell(samples, sizes, last, said, failure)
+        told = yield from self._tell(samples, sizes, last, said, failure)
         self._check_policies(told)
         features = [dict(one, rank=rank) for rank, what in told.items() for one in what["features"]]
         batches = {rank: len(what["sizes"]) for rank, what in told.items()}
         owners = [one["rank"] for one in features]
-        assignment = self._decide(features, owners, batches)
-        if features:
-            self._state.balance = {"round": self._round, "taken": 0, "ranks": list(told), "assignment": assignment}
-        mine = self._exchange(samples, told, owners, assignment)
-        samples = None
+        assignment = yield from self._decide(features, owners, batches)
+        mine = yield from self._exchange(samples, told, owners, assignment)
         if len(mine) != sum(sizes):
             sizes = [len(mine) // len(sizes) + (i < len(mine) % len(sizes)) for i in range(len(sizes))]
-        copied = bool(sizes) and held > 2 * max(sizes) * max((sample.batch.bytes for sample in mine), default=0)
-        for size in sizes:
-            self._ready.append(([mine.popleft() for _ in range(size)], copied))
         self._members = [rank for rank, what in told.items() if not what["last"]]
-        self._ended = last
         self._round += 1
-        self._state.add("rounds", bool(features))
+        return mine, sizes, list(told), assignment, last
 
     def _at(self) -> int:
         """The number of a gathering: the iteration, which ranks begin at different times, and twice the round."""
         return (self._units.iteration << 32) + 2 * self._round
 
-    def _tell(self, samples, sizes, last, said, failure) -> dict:
+    def _tell(self, samples, sizes, last, said, failure):
         """What every rank says of its part of the round, by rank in the order of the list."""
         mine = {"sizes": sizes, "last": last, "features": said, "error": None, "index": [s.index for s in samples]}
         if failure is not None:
@@ -277,7 +340,7 @@ class RoundIterator:
             if self._round == 0 and self._crew._lanes and _plane.rank_and_world()[1] > 1:
                 _core.loader_gather(self._lane(), self._at(), [], b"")  # a rank whose list has this one must not wait
             return {self._rank: mine}
-        told = dict(zip(self._members, self._gather(self._at(), mine, failure)))
+        told = dict(zip(self._members, (yield from self._gather(self._at(), mine, failure))))
         if failure is not None:
             raise failure
         for rank, what in told.items():
@@ -304,7 +367,8 @@ class RoundIterator:
                     " ranks that exchange must be the same"
                 )
 
-    def _decide(self, features, owners, batches) -> list[int]:
+    def _decide(self, features, owners, batches):
+        """Each sample's rank."""
         if len(self._members) == 1:
             return owners
         config, made, failure = self._config, None, None
@@ -317,20 +381,22 @@ class RoundIterator:
             except (Exception, SystemExit) as error:
                 failure = error
         answer = {"made": made, "error": None if failure is None else _reason(failure)}
-        first = self._gather(self._at() + 1, answer if self._rank == self._members[0] else {}, failure)[0]
+        answer = answer if self._rank == self._members[0] else {}
+        first = (yield from self._gather(self._at() + 1, answer, failure))[0]
         if failure is not None:
             raise failure
         if first["error"] is not None:
             raise errors.PeerError(f"sort_fn failed in rank {self._members[0]}: {first['error']}", status="PEER")
         return first["made"] or []
 
-    def _gather(self, number: int, what, failure) -> list:
+    def _gather(self, number: int, what, failure):
+        """What each rank of the list says at that number."""
         lane = self._lane()
         self._number = number
         data = json.dumps(what).encode()
         with self._watched(failure):
             _core.loader_gather(lane, number, self._members, data)
-            joined = self._wait(_core.loader_gathered, lane, number)
+            joined = yield from self._wait(_core.loader_gathered, lane, number)
         parts, at = [], 0
         while at < len(joined):
             (size,) = struct.unpack_from("<I", joined, at)
@@ -358,9 +424,10 @@ class RoundIterator:
                     self._give(lane, sample.batch, ranks[target], number)
                 elif ranks[target] == self._rank:
                     awaited[number] = ranks[source]
+            sample = None
             self._state.add("samples_given", sum(ranks[source] == self._rank for _, source, _ in moves))
             while awaited:
-                batch, number = self._take(lane, awaited.values())
+                batch, number = yield from self._take(lane, awaited.values())
                 del awaited[number]
                 index = indices[number]
                 mine[number] = _Sample(self._crew._rebuild(batch, index), batch, index)
@@ -370,7 +437,7 @@ class RoundIterator:
         """The next sample that another rank gave. A rank that has left in the meantime is missed by those it owes one."""
         while True:
             try:
-                return self._wait(_core.loader_take, lane, self._number)
+                return (yield from self._wait(_core.loader_take, lane, self._number))
             except errors.DataServerError as error:
                 told = _LEFT.match(error.message)
                 if told is None or int(told[1]) in givers:
@@ -393,6 +460,11 @@ class RoundIterator:
 
     def _wait(self, function, *arguments):
         """Ends with an answer, with an error that names the rank that cannot come, or after ``timeout``."""
+        while not self._may_wait:
+            try:
+                return function(*arguments, 0)
+            except TimeoutError:
+                yield
         began_s = told_s = time.monotonic()
         while True:
             try:
@@ -414,7 +486,7 @@ class RoundIterator:
 
     # ---- batches
 
-    def __next__(self):
+    def next(self):
         began_s = time.perf_counter()
         if self._inner is None:
             raise StopIteration
@@ -424,10 +496,11 @@ class RoundIterator:
                 if self._ended:
                     self._give_back()
                     raise StopIteration
-                self._hold()
+                self._enter()
             samples, copied = self._ready.popleft()
-            self._held = sum(len(batch) for batch, _ in self._ready)
+            self._held = self._collected + sum(len(batch) for batch, _ in self._ready)
             self._ask()
+            self._prepare(False)
         except StopIteration:
             raise
         except BaseException:
@@ -440,8 +513,6 @@ class RoundIterator:
             self._state.counts["first_batch_s"] = ended_s - self._began_s
         self._state.count(ended_s - began_s)
         return data
-
-    next = __next__
 
     def _build(self, samples, copied):
         loader = self._loader
@@ -465,6 +536,9 @@ class RoundIterator:
         if inner is None:
             return
         self._ready.clear()
+        coming, self._coming, self._made = self._coming, None, None
+        if coming is not None:
+            coming.close()
         crew = self._crew
         if len(self._config.members) > 1 and crew._lanes and not crew.broken:
             try:

@@ -389,14 +389,15 @@ STOKER_API stoker_status stoker_loader_next(stoker_loader *loader, uint64_t time
                                             stoker_error *err)
 {
     STK_TRY(stk_client_check_process(loader->client, err));
-    uint64_t now = stk_clock_now_ns();
-    if (!loader->wait_began_ns) loader->wait_began_ns = now;
+    uint64_t now = stk_clock_now_ns(), began_ns = loader->wait_began_ns;
+    if (!began_ns) loader->wait_began_ns = now;
     free(loader->last_failure);
     loader->last_failure = NULL;
     struct stk_ticket *ticket;
     stoker_status status =
         wait_for_ticket(loader, timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns, &ticket, err);
     if (status != STOKER_OK) {
+        if (timeout_ns == 0) loader->wait_began_ns = began_ns; /* who only looks does not wait */
         if (status == STOKER_END) loader->wait_began_ns = 0;
         return status;
     }
@@ -408,7 +409,8 @@ STOKER_API stoker_status stoker_loader_next(stoker_loader *loader, uint64_t time
     }
     bool is_last = ticket->is_last;
     ticket_recycle(loader, ticket);
-    if (!is_last) return status; /* the rank still waits, for the other parts of its batch */
+    if (!is_last && timeout_ns == 0) loader->wait_began_ns = began_ns;
+    if (!is_last) return status; /* the rank still waits, for the other parts of its batch, unless it only looks */
     loader->wait_began_ns = 0;
     loader->last_return_ns = stk_clock_now_ns();
     return status;

@@ -127,7 +127,8 @@ static uint8_t *join(struct stk_server *server, uint32_t *const lanes, uint32_t 
     return all;
 }
 
-/* Ranks begin an iteration at different times: who has left an earlier one still comes. */
+/* Ranks begin an iteration at different times: who has left an earlier one still comes, who is in a later one does not.
+ */
 static uint64_t iteration_of(const struct stk_gather_entry *entry) { return entry->number >> 32; }
 
 /* Two ranks name each other, and are not of one mind about the round. Text of the same round says where lists differ.
@@ -177,7 +178,7 @@ static void settle(struct stk_server *server, uint32_t lane_index)
                     return;
                 }
         }
-        if (said && said->state == STK_GATHER_LEFT && iteration_of(said) >= iteration_of(entry)) {
+        if (said && iteration_of(said) + (said->state == STK_GATHER_LEFT) > iteration_of(entry)) {
             (void)snprintf(
                 text, sizeof text,
                 "rank %u has ended its iteration or exchanges with nobody, this rank waits for it at round %u", rank,
@@ -185,8 +186,8 @@ static void settle(struct stk_server *server, uint32_t lane_index)
             fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
             return;
         }
-        if (said && said->state == STK_GATHER_WAITING &&
-            has_rank(said, server->connections[server->lanes[lane_index].connection].rank) &&
+        bool waits = said && said->state == STK_GATHER_WAITING && iteration_of(said) == iteration_of(entry);
+        if (waits && has_rank(said, server->connections[server->lanes[lane_index].connection].rank) &&
             (said->number != entry->number || said->rank_count != entry->rank_count ||
              memcmp(said->ranks, entry->ranks, entry->rank_count * sizeof *entry->ranks) != 0)) {
             describe_difference(text, sizeof text, entry, said,
@@ -195,7 +196,7 @@ static void settle(struct stk_server *server, uint32_t lane_index)
             fail(server, lane_index, STOKER_ERR_WRONG_STATE, text);
             return;
         }
-        if (!said || said->state != STK_GATHER_WAITING)
+        if (!waits)
             all = false;
         else
             lanes[i] = other->index;
@@ -298,6 +299,17 @@ stoker_status stk_exchange_gather(struct stk_connection *connection, struct stk_
     return STOKER_OK;
 }
 
+/* Has the lane's rank left the iteration of a round since it gathered for that? Then it takes nothing of it any more,
+ * and what it got would lie in its memory until the next iteration is over. */
+static bool has_moved_on(const struct stk_server *server, const struct stk_lane *lane, uint64_t number)
+{
+    if (!server->exchange) return false;
+    const struct stk_gather_entry *entry = &server->exchange->entries[lane->index];
+    if (entry->loader_id != lane->loader_id || entry->connection != lane->connection) return false;
+    return iteration_of(entry) > number >> 32 ||
+           (entry->state == STK_GATHER_LEFT && iteration_of(entry) == number >> 32);
+}
+
 stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_span body, stoker_error *err)
 {
     struct stk_server *server = connection->server;
@@ -308,7 +320,7 @@ stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_sp
     struct stk_lane *lane = stk_lane_find(connection, message.loader_id);
     const struct stk_lane *to = lane ? find_match(server, lane, message.rank) : NULL;
     uint64_t slab_id = ready.region.slab_id, used = ready.region.size;
-    if (!to) { /* the loader is closed, or its rank has left: what it would have got is free */
+    if (!to || has_moved_on(server, to, message.number)) { /* what it would have got is free */
         if (!stk_flow_release(connection, slab_id))
             return stk_fail(err, STOKER_ERR_PROTOCOL, "slab %llu was given, which this rank does not hold",
                             (unsigned long long)slab_id);

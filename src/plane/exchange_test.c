@@ -256,6 +256,48 @@ static void test_a_rank_that_has_ended_an_earlier_iteration_is_awaited(void **st
     end(&server, ranks, source);
 }
 
+/* Ranks prepare a round while the one before it is taken: one may have left between its word and what it would get. */
+static void test_what_is_given_to_a_rank_that_has_left_the_round_is_free(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank ranks[RANKS];
+    struct plane_batch batch;
+    stoker_source *source = plane_process_source();
+    begin(&server, ranks, source);
+    for (uint32_t i = 0; i < RANKS; i++) gather(&ranks[i], 7, "");
+    for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], 7, "\0\0\0\0\0\0\0\0", 8);
+    struct stk_message_gather none = {1, 1, 8, {0}, {0}};
+    PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &none);
+    expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration in the middle");
+    for (uint64_t i = 0; i < 2; i++) {
+        plane_request(&ranks[0], 1, 1, i, "fill 300000 9");
+        plane_take(&ranks[0], i, &batch);
+        give(&ranks[0], &batch, 1, 0);
+        stk_shm_mapping_unref(batch.mapping);
+        plane_wait_number(&ranks[0], "used_bytes", 0);
+        gather(&ranks[1], UINT64_C(1) << 32, "waits in the next iteration");
+    }
+    end(&server, ranks, source);
+}
+
+/* It need not have heard of the end: it may have been between two rounds then. */
+static void test_a_rank_that_is_in_a_later_iteration_is_not_awaited(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank ranks[RANKS];
+    stoker_source *source = plane_process_source();
+    begin(&server, ranks, source);
+    uint64_t second = UINT64_C(2) << 32;
+    gather(&ranks[1], second, "");
+    gather(&ranks[0], second - 1, "");
+    expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration");
+    gather(&ranks[0], second, "");
+    for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], second, "\0\0\0\0\0\0\0\0", 8);
+    end(&server, ranks, source);
+}
+
 static void test_ranks_at_different_rounds_are_told(void **state)
 {
     (void)state;
@@ -302,6 +344,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_an_end_in_the_middle_of_an_exchange_is_told),
         cmocka_unit_test(test_a_rank_that_has_ended_its_iteration_is_not_awaited),
         cmocka_unit_test(test_a_rank_that_has_ended_an_earlier_iteration_is_awaited),
+        cmocka_unit_test(test_what_is_given_to_a_rank_that_has_left_the_round_is_free),
+        cmocka_unit_test(test_a_rank_that_is_in_a_later_iteration_is_not_awaited),
         cmocka_unit_test(test_ranks_at_different_rounds_are_told),
         cmocka_unit_test(test_lists_that_differ_are_told),
     };

@@ -348,6 +348,84 @@ def test_a_rank_that_stops_early_is_told(runtime):
     assert told[0][0] == "PeerError" and ("rank 1 has ended its iteration" in told[0][1] or "has left" in told[0][1])
 
 
+PREPARED = """
+        def prepare(iterator):
+            # as many calls of next() would: nothing of the coming round may wait for its boundary
+            while iterator._rounds._made is None:
+                iterator._rounds._prepare(False)
+"""
+
+
+@pytest.mark.parametrize("policy", ["built-in", "sort_fn"])
+def test_the_coming_round_is_prepared_while_this_one_is_taken(runtime, policy):
+    ranks = launch(runtime, 2, PREPARED + f"""
+        from stoker.torch import rebalance_assignment
+        config = {{"sort_fn": lambda features, args: rebalance_assignment(features)}} if {policy!r} == "sort_fn" else {{}}
+        loader = balanced(Sized(64), collate_fn=list, config=config)
+        seen, ahead = [], []
+        iterator = iter(loader)
+        for batch in iterator:
+            seen.append([int(sample[1]) for sample in batch])
+            assert all(bool((sample[0] == sample[1] % 251).all()) for sample in batch)
+            del batch
+            if len(seen) in (1, 9):
+                prepare(iterator)
+            if len(seen) in (1, 4, 9, 12):
+                ahead.append([loader.balance_state["round"], loader.stats()["rounds"], loader.stats()["samples_given"]])
+        say(json.dumps([seen, ahead, list(loader) and loader.stats()["samples_given"], [
+            [int(sample[1]) for sample in batch] for batch in loader]]))
+    """)
+    told = results(ranks)
+    for seen, ahead, given, again in told:
+        assert [entry[:2] for entry in ahead] == [[0, 1], [0, 1], [2, 3], [2, 3]]
+        assert ahead[0][2] == ahead[1][2] < ahead[2][2] == ahead[3][2]  # what was given before the boundary is all
+        assert seen == again and given > 0  # what is prepared when changes nothing
+    assert sorted(i for rank in told for batch in rank[0] for i in batch) == list(range(64))
+
+
+def test_a_rank_may_leave_a_round_that_is_prepared(runtime):
+    ranks = launch(runtime, 2, PREPARED + """
+        loader = balanced(Sized(64), collate_fn=list)
+        told = None
+        iterator = iter(loader)
+        try:
+            for number, batch in enumerate(iterator):
+                del batch
+                if number == 0:
+                    prepare(iterator)
+                if RANK == 1 and number == 1:
+                    break
+        except Exception as error:
+            told = [number, type(error).__name__, str(error)]
+        del iterator
+        again = [int(sample[1]) for batch in loader for sample in batch]
+        say(json.dumps([told, again]))
+    """)
+    (told, first), (nothing, second) = results(ranks)
+    assert nothing is None and told[1] == "PeerError" and "rank 1 has ended its iteration" in told[2]
+    assert told[0] >= 3  # the batches of the round that was held are good
+    assert sorted(first + second) == list(range(64))
+
+
+def test_a_bad_sample_of_the_coming_round_is_raised_at_its_boundary(runtime):
+    ranks = launch(runtime, 2, PREPARED + """
+        loader = balanced(Sized(64, bad=(21,)), collate_fn=list)
+        iterator, number = iter(loader), 0
+        try:
+            for batch in iterator:
+                number += 1
+                del batch
+                if number == 1:
+                    prepare(iterator)
+        except Exception as error:
+            say(json.dumps([number, type(error).__name__, str(error)]))
+    """)
+    told = results(ranks)
+    assert [entry[0] for entry in told] == [4, 4]
+    assert sorted(entry[1] for entry in told) == ["PeerError", "ValueError"]
+    assert all("sample 21 is bad" in entry[2] for entry in told)
+
+
 def test_a_user_who_keeps_batches_gets_copies(runtime):
     ranks = launch(runtime, 2, """
         loader = balanced(Sized(96), collate_fn=list, max_bytes=64 << 20)
