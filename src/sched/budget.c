@@ -19,6 +19,7 @@ void stk_budget_init(struct stk_budget *budget, uint64_t step_bytes)
 
 void stk_budget_step(struct stk_budget *budget)
 {
+    if (budget->steps < STK_BUDGET_PROBE_STEPS) budget->steps++;
     budget->left_bytes += (int64_t)budget->step_bytes;
     if (budget->left_bytes > full(budget)) budget->left_bytes = full(budget);
 }
@@ -48,7 +49,9 @@ static uint64_t missing(const struct stk_budget *budget)
 
 bool stk_budget_affords(const struct stk_budget *budget, uint64_t bytes, uint64_t work_ns)
 {
-    if (budget->step_bytes == 0 || budget->left_bytes >= full(budget)) return true;
+    if (budget->step_bytes == 0) return true;
+    if (bounded(bytes) / budget->step_bytes >= STK_BUDGET_DEBT_STEPS) return false;
+    if (budget->left_bytes >= full(budget)) return true;
     if (budget->left_bytes < (int64_t)bounded(bytes)) return false;
     return worth_of(bytes, work_ns) >= budget->mean_worth * missing(budget) / 512;
 }
@@ -58,4 +61,17 @@ void stk_budget_take(struct stk_budget *budget, uint64_t bytes)
     if (budget->step_bytes == 0) return;
     budget->left_bytes -= (int64_t)bounded(bytes);
     if (budget->left_bytes < -(int64_t)BYTES_MAX) budget->left_bytes = -(int64_t)BYTES_MAX;
+}
+
+bool stk_budget_allows_probe(const struct stk_budget *budget)
+{
+    return budget->steps < STK_BUDGET_PROBE_STEPS && budget->probes < STK_BUDGET_PROBES;
+}
+
+void stk_budget_take_probe(struct stk_budget *budget, uint64_t bytes)
+{
+    if (stk_budget_allows_probe(budget))
+        budget->probes++;
+    else
+        stk_budget_take(budget, bytes);
 }

@@ -183,14 +183,18 @@ static uint64_t busy_until_ns(const struct stk_engine *e, uint64_t free_ns, uint
     return e->now_ns + at_most(ahead_ns + took_ns, HORIZON_NS);
 }
 
-static void promise_transfer(struct stk_engine *e, const struct task *t, struct lane *l, const struct stk_candidate *c)
+static void promise_transfer(struct stk_engine *e, const struct task *t, struct lane *l, const struct stk_candidate *c,
+                             bool is_probe)
 {
     struct host *from = &e->hosts[e->servers[c->server].host], *to = &e->hosts[l->host];
     struct stk_speed speed = stk_links_get(e->links, e->servers[c->server].host, l->host);
     uint64_t took_ns = stk_speed_transfer_ns(&speed, t->output_bytes);
     from->out_free_ns = busy_until_ns(e, from->out_free_ns, took_ns);
     to->in_free_ns = busy_until_ns(e, to->in_free_ns, took_ns);
-    stk_budget_take(&e->jobs[l->job].budget, t->output_bytes);
+    if (is_probe)
+        stk_budget_take_probe(&e->jobs[l->job].budget, t->output_bytes);
+    else
+        stk_budget_take(&e->jobs[l->job].budget, t->output_bytes);
     l->last_remote = c->server;
     e->stats.remote++;
     e->stats.cross_bytes += t->output_bytes;
@@ -208,7 +212,7 @@ static void take(struct stk_engine *e, uint32_t slot, uint32_t seat, uint32_t co
         if (e->candidates[i].local && total_ns < local_ns) local_ns = total_ns;
     }
     stk_engine_seat_take(e, slot, seat, c.server, &c);
-    if (!c.local) promise_transfer(e, t, l, &c);
+    if (!c.local) promise_transfer(e, t, l, &c, answer->reason == STK_REASON_PROBE);
     t->deadline_ns = stk_engine_deadline_of(e, t);
     struct stk_action *action = stk_engine_act(e, STK_ACTION_PLACE, t, c.server);
     action->reason = answer->reason;
@@ -253,7 +257,8 @@ static struct stk_place_question question_of(const struct stk_engine *e, const s
 static void probe(struct stk_engine *e, uint32_t slot, const struct stk_place_question *question)
 {
     struct task *t = &e->tasks[slot];
-    if (!question->affordable || e->copies_now > e->stats.tasks / 4) return;
+    bool allowed = question->affordable || stk_budget_allows_probe(&e->jobs[e->lanes[t->lane].job].budget);
+    if (!allowed || e->copies_now > e->stats.tasks / 4) return;
     uint32_t count = gather_new(e, t, t->avoid), best = NONE;
     uint64_t best_ns = t->seats[0].total_ns;
     for (uint32_t i = 0; i < count; i++) {
