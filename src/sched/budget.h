@@ -2,16 +2,17 @@
  *
  * What a job may send across hosts: a token bucket in bytes a training step (docs/decisions/0181). Each step adds the
  * step's bytes, up to STK_BUDGET_STEPS steps' worth; a transfer needs its bytes in the bucket. Where the bucket is too
- * small for it, a full one is enough, which then goes below zero and is paid back by later steps; but a transfer of more
- * than STK_BUDGET_DEBT_STEPS steps' worth is not had at all. So over n steps no more than n + STK_BUDGET_DEBT_STEPS steps'
- * worth cross.
+ * small for it, a full one is enough, which then goes below zero and is paid back by later steps; but a transfer of
+ * more than STK_BUDGET_DEBT_STEPS steps' worth is not had at all. So over n steps no more than n +
+ * STK_BUDGET_DEBT_STEPS steps' worth cross.
  *
  * What a byte takes off the own hosts differs: a long sample that becomes a small tensor is worth moving first. As the
  * bucket empties, only tasks whose work for each byte is above a share of the mean may pass, twice the mean at last; so
  * the level of the bucket settles where the best of them use the budget up.
  *
- * In its first STK_BUDGET_PROBE_STEPS steps a job may show work to servers that have not proven themselves, STK_BUDGET_PROBES
- * tasks in all, beside the budget: who is never tried is not trusted when local servers are late, and then no bytes help.
+ * In its first STK_BUDGET_PROBE_STEPS steps a job may show work to servers that have not proven themselves,
+ * STK_BUDGET_PROBES tasks in all, beside the budget: who is never tried is not trusted when local servers are late, and
+ * then no bytes help.
  *
  * Pure: integers only.
  */
