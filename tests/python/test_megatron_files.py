@@ -549,14 +549,14 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.parametrize("arguments", [(0, 1.5), (0, 0, 2.0), (1.0,), ("0",), (0, "1"), (0, None)], ids=str)
 @pytest.mark.parametrize("mmap", [True, False])
 def test_places_that_are_no_integers(tmp_path, mmap, arguments):
-    prefix = written(tmp_path)
+    prefix = small_prefix(tmp_path)
     dataset = IndexedDataset(prefix, mmap=mmap)
     with pytest.raises(TypeError):
         dataset.get(*arguments)
     assert dataset.get(numpy.int64(0), numpy.uint8(1), numpy.int32(2)).tolist() == [2, 3]
 
 
-def written(folder):
+def small_prefix(folder):
     with IndexedDatasetBuilder(folder / "w.bin", numpy.uint16) as builder:
         builder.add_document([1, 2, 3, 4], [4])
         builder.finalize(folder / "w.idx")
