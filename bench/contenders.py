@@ -157,10 +157,23 @@ class PyavVideos(StockVideos):
 
 # ----------------------------------------------------------------------------------------------------------- torchcodec
 
+def without_broken_torchvision():
+    """torchcodec looks for torchvision and does without; but a wheel for CUDA beside a torch for CPUs fails on import."""
+    if "torchvision" in sys.modules:
+        return
+    try:
+        import torchvision  # noqa: F401
+    except (ImportError, RuntimeError):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        sys.modules["torchvision"] = None  # what imports it from now on is told that it is not there
+
+
 class TorchcodecVideos(StockVideos):
     """Decode with torchcodec: one FFmpeg thread, wanted indices, its own resize and crop inside the decoder."""
 
     def __getitem__(self, index):
+        without_broken_torchvision()
         from torchcodec.decoders import VideoDecoder
         from torchcodec.transforms import CenterCrop, Resize
         table, wanted = self.tables[index], self.wanted[index]
