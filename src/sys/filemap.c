@@ -30,6 +30,12 @@ static void advise_huge(void *data, size_t size)
     if (size >= HUGE_BYTES_MIN) (void)madvise(data, size, MADV_HUGEPAGE); /* a hint: without it all works, slower */
 }
 
+void stk_filemap_hint_huge(void *data, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)data % page) % page;
+    if (size > before) advise_huge((uint8_t *)data + before, (size - before) / page * page);
+}
+
 stoker_status stk_filemap_read(int fd, size_t size, const void **out_data, stoker_error *err)
 {
     STK_ASSERT(size > 0);

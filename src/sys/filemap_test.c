@@ -99,6 +99,22 @@ static void test_sealed_pages_cannot_be_written(void **state)
     stk_filemap_close(data, 4096);
 }
 
+static void test_a_hint_changes_no_byte(void **state)
+{
+    (void)state;
+    size_t size = (size_t)9 << 20;
+    uint8_t *bytes = malloc(size);
+    assert_non_null(bytes);
+    bytes[1] = 3;
+    stk_filemap_hint_huge(bytes + 1, size - 1);
+    stk_filemap_hint_huge(bytes, 1);
+    stk_filemap_hint_huge(bytes, 0);
+    assert_int_equal(bytes[1], 3);
+    bytes[size - 1] = 4;
+    assert_int_equal(bytes[size - 1], 4);
+    free(bytes);
+}
+
 static void test_failures_are_errors_of_the_call(void **state)
 {
     (void)state;
@@ -131,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_written_bytes_are_in_the_file),
         cmocka_unit_test(test_forgotten_pages_leave_the_process_not_the_file),
         cmocka_unit_test(test_sealed_pages_cannot_be_written),
+        cmocka_unit_test(test_a_hint_changes_no_byte),
         cmocka_unit_test(test_failures_are_errors_of_the_call),
     };
     return stk_run_tests(tests);

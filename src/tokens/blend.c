@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "index/blend.h"
 #include "index/random.h"
+#include "sys/filemap.h"
 #include "sys/thread.h"
 #include "tokens/cache.h"
 
@@ -269,6 +270,7 @@ stoker_status stoker_shuffled_range(uint32_t seed, uint64_t count, stoker_index_
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "a range of %" PRIu64 " does not fit %s", count,
                         stk_index_dtype_text(dtype));
     stk_mt19937_seed(&random, seed);
+    stk_filemap_hint_huge(out, (size_t)count * (dtype == STOKER_INDEX_INT64 ? 8 : 4)); /* swaps jump far */
     if (dtype == STOKER_INDEX_INT64) {
         uint64_t *values = out;
         for (uint64_t i = 0; i < count; i++) values[i] = i;
