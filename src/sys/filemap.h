@@ -22,7 +22,7 @@ stoker_status stk_filemap_memory(size_t size, void **out_data, stoker_error *err
 void stk_filemap_forget(void *data, size_t size);
 /* From now on the pages can only be read. */
 void stk_filemap_seal(void *data, size_t size);
-/* A hint: huge pages for those of these bytes that were not touched yet, whoever allocated them. Small areas: nothing. */
+/* A hint: huge pages for those of these bytes that were not touched yet, whoever allocated them. Nothing if few. */
 void stk_filemap_hint_huge(void *data, size_t size);
 void stk_filemap_close(const void *data, size_t size); /* NULL allowed */
 
