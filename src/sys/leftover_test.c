@@ -77,6 +77,17 @@ static void tidy(const char *name, bool old)
     stk_leftovers_remove(&path, 1, old);
 }
 
+/* A process that shares no claim with this one. */
+static void tidy_in_a_child(const char *name)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        tidy(name, true);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* A process that has begun to write the file, and waits to be killed. */
 static pid_t writer(const char *name)
 {
@@ -123,12 +134,7 @@ static void test_parts_of_this_process_stay(void **state)
     tidy("a", true);
     assert_int_equal(entries(), 1);
     /* Looking did not end the claim: another process does not take it either. */
-    pid_t child = fork();
-    if (child == 0) {
-        tidy("a", true);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    tidy_in_a_child("a");
     assert_int_equal(entries(), 1);
     assert_int_equal(stk_publish_begin(in("a"), &second, NULL), STOKER_OK);
     assert_int_equal(stk_publish_commit(&publish, NULL), STOKER_OK);
@@ -169,12 +175,7 @@ static void test_old_files_stay_while_they_are_claimed(void **state)
     assert_non_null(claim);
     tidy("a", true);
     assert_int_equal(entries(), 1);
-    pid_t child = fork();
-    if (child == 0) {
-        tidy("a", true);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    tidy_in_a_child("a");
     assert_int_equal(entries(), 1);
     (void)close(fd);
     stk_file_lock_release(claim);
