@@ -41,13 +41,20 @@ void stk_exchange_destroy(struct stk_server *server)
     server->exchange = NULL;
 }
 
-/* What the lane has said, NULL if nothing. */
-static struct stk_gather_entry *entry_of(struct stk_server *server, const struct stk_lane *lane)
+/* The last that the lane has said, in this generation or an earlier one; NULL if nothing. */
+static struct stk_gather_entry *last_entry_of(struct stk_server *server, const struct stk_lane *lane)
 {
     struct stk_gather_entry *entry = &server->exchange->entries[lane->index];
-    bool current = entry->state != STK_GATHER_NONE && entry->loader_id == lane->loader_id &&
-                   entry->connection == lane->connection && entry->generation == lane->generation;
-    return current ? entry : NULL;
+    bool own = entry->state != STK_GATHER_NONE && entry->loader_id == lane->loader_id &&
+               entry->connection == lane->connection;
+    return own ? entry : NULL;
+}
+
+/* What the lane has said in its generation, NULL if nothing. */
+static struct stk_gather_entry *entry_of(struct stk_server *server, const struct stk_lane *lane)
+{
+    struct stk_gather_entry *entry = last_entry_of(server, lane);
+    return entry && entry->generation == lane->generation ? entry : NULL;
 }
 
 static void forget(struct stk_gather_entry *entry)
@@ -131,6 +138,11 @@ static uint8_t *join(struct stk_server *server, uint32_t *const lanes, uint32_t 
  */
 static uint64_t iteration_of(const struct stk_gather_entry *entry) { return entry->number >> 32; }
 
+static bool is_past(const struct stk_gather_entry *entry, uint64_t iteration)
+{
+    return iteration_of(entry) + (entry->state == STK_GATHER_LEFT) > iteration;
+}
+
 /* Two ranks name each other, and are not of one mind about the round. Text of the same round says where lists differ.
  */
 static void describe_difference(char *text, size_t size, const struct stk_gather_entry *mine,
@@ -168,6 +180,7 @@ static void settle(struct stk_server *server, uint32_t lane_index)
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         uint32_t rank = entry->ranks[i];
         struct stk_lane *other = find_match(server, &server->lanes[lane_index], rank);
+        const struct stk_gather_entry *last = other ? last_entry_of(server, other) : NULL;
         const struct stk_gather_entry *said = other ? entry_of(server, other) : NULL;
         if (!find_rank(server, rank)) {
             for (uint32_t j = 0; j < server->exchange->gone_count; j++)
@@ -178,7 +191,7 @@ static void settle(struct stk_server *server, uint32_t lane_index)
                     return;
                 }
         }
-        if (said && iteration_of(said) + (said->state == STK_GATHER_LEFT) > iteration_of(entry)) {
+        if (last && is_past(last, iteration_of(entry))) {
             (void)snprintf(
                 text, sizeof text,
                 "rank %u has ended its iteration or exchanges with nobody, this rank waits for it at round %u", rank,
@@ -290,24 +303,21 @@ stoker_status stk_exchange_gather(struct stk_connection *connection, struct stk_
     STK_TRY(keep(entry, lane, &message, err));
     if (entry->state == STK_GATHER_WAITING && !has_rank(entry, connection->rank))
         return stk_fail(err, STOKER_ERR_PROTOCOL, "rank %u gathers for ranks of which it is none", connection->rank);
-    if (entry->state == STK_GATHER_WAITING) {
+    if (entry->state == STK_GATHER_WAITING)
         settle(server, lane->index);
-    } else {
+    else
         tell_left(lane, "ended its iteration", false);
-        settle_waiting(server, connection->rank);
-    }
+    settle_waiting(server, connection->rank); /* ranks that are in an earlier iteration still, too */
     return STOKER_OK;
 }
 
 /* Has the lane's rank left the iteration of a round since it gathered for that? Then it takes nothing of it any more,
  * and what it got would lie in its memory until the next iteration is over. */
-static bool has_moved_on(const struct stk_server *server, const struct stk_lane *lane, uint64_t number)
+static bool has_moved_on(struct stk_server *server, const struct stk_lane *lane, uint64_t number)
 {
     if (!server->exchange) return false;
-    const struct stk_gather_entry *entry = &server->exchange->entries[lane->index];
-    if (entry->loader_id != lane->loader_id || entry->connection != lane->connection) return false;
-    return iteration_of(entry) > number >> 32 ||
-           (entry->state == STK_GATHER_LEFT && iteration_of(entry) == number >> 32);
+    const struct stk_gather_entry *entry = last_entry_of(server, lane);
+    return entry && is_past(entry, number >> 32);
 }
 
 stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_span body, stoker_error *err)

@@ -298,6 +298,31 @@ static void test_a_rank_that_is_in_a_later_iteration_is_not_awaited(void **state
     end(&server, ranks, source);
 }
 
+/* Rank 0 waits for a rank that has left, begun again and said nothing there yet, or that says its first word only then. */
+static void test_a_rank_that_has_begun_a_later_iteration_is_not_awaited(void **state)
+{
+    (void)state;
+    uint64_t second = UINT64_C(1) << 32;
+    for (int left = 0; left < 2; left++) {
+        struct plane_server server;
+        struct plane_rank ranks[RANKS];
+        stoker_source *source = plane_process_source();
+        begin(&server, ranks, source);
+        struct stk_message_gather none = {1, 1, 0, {0}, {0}};
+        struct stk_message_gather later = {1, 2, second, {BOTH, sizeof BOTH}, {"", 0}};
+        if (left) PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &none);
+        plane_begin(&ranks[1], 1, 2);
+        (void)plane_status(&ranks[1]); /* that has come */
+        gather(&ranks[0], 2, "");
+        if (!left) {
+            (void)plane_status(&ranks[0]);
+            PLANE_SEND(&ranks[1], STK_MESSAGE_GATHER, gather, &later);
+        }
+        expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has ended its iteration");
+        end(&server, ranks, source);
+    }
+}
+
 static void test_ranks_at_different_rounds_are_told(void **state)
 {
     (void)state;
@@ -346,6 +371,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_rank_that_has_ended_an_earlier_iteration_is_awaited),
         cmocka_unit_test(test_what_is_given_to_a_rank_that_has_left_the_round_is_free),
         cmocka_unit_test(test_a_rank_that_is_in_a_later_iteration_is_not_awaited),
+        cmocka_unit_test(test_a_rank_that_has_begun_a_later_iteration_is_not_awaited),
         cmocka_unit_test(test_ranks_at_different_rounds_are_told),
         cmocka_unit_test(test_lists_that_differ_are_told),
     };
