@@ -29,8 +29,9 @@ struct stk_gather_entry { /* of a lane */
 
 struct stk_exchange {
     struct stk_gather_entry entries[STK_LANES_MAX];
-    uint32_t gone[2 * STK_RANKS_MAX]; /* ranks that have left, the latest of them */
-    uint32_t gone_count;
+    uint32_t gone[2 * STK_RANKS_MAX]; /* ranks that have left, the latest of them: a ring */
+    uint32_t gone_count, gone_at;
+    uint8_t closed[STK_LANES_MAX][STK_CONNECTIONS_MAX / 8]; /* bit: that rank's lane that matches this one was closed */
 };
 
 void stk_exchange_destroy(struct stk_server *server)
@@ -77,13 +78,14 @@ static bool matches(const struct stk_lane *a, const struct stk_lane *b)
     return a->name_size > 0 || a->order == b->order;
 }
 
+/* The lane of that rank which is the same loader's, and is open or being opened. */
 static struct stk_lane *find_match(struct stk_server *server, const struct stk_lane *lane, uint32_t rank)
 {
     const struct stk_connection *connection = find_rank(server, rank);
     for (uint32_t i = 0; connection && i < server->lane_high; i++) {
         struct stk_lane *other = &server->lanes[i];
-        if (other->state == STK_LANE_OPEN && other->connection == connection->index && matches(lane, other))
-            return other;
+        bool here = other->state == STK_LANE_OPEN || other->state == STK_LANE_OPENING;
+        if (here && other->connection == connection->index && matches(lane, other)) return other;
     }
     return NULL;
 }
@@ -170,6 +172,40 @@ static void describe_difference(char *text, size_t size, const struct stk_gather
                        my_rank, mine->rank_count, other_rank, other->rank_count);
 }
 
+/* Had the rank a lane that matches this one, and has it closed it? Nameless ones come in the order of their numbers. */
+static bool has_closed(const struct stk_server *server, const struct stk_lane *lane,
+                       const struct stk_connection *connection)
+{
+    if (lane->name_size == 0 && connection->orders > lane->order) return true;
+    return server->exchange->closed[lane->index][connection->index / 8] >> (connection->index % 8) & 1;
+}
+
+/* Is this lane's gathering without that rank for good? `other` is the rank's lane, NULL if there is none. */
+static bool cannot_come(struct stk_server *server, uint32_t lane_index, uint32_t rank, const struct stk_lane *other,
+                        char *text, size_t size)
+{
+    const struct stk_exchange *exchange = server->exchange;
+    const struct stk_gather_entry *entry = &exchange->entries[lane_index];
+    const struct stk_gather_entry *last = other ? last_entry_of(server, other) : NULL;
+    const struct stk_connection *connection = find_rank(server, rank);
+    bool gone = false;
+    for (uint32_t i = 0; !connection && i < exchange->gone_count; i++) gone = gone || exchange->gone[i] == rank;
+    bool past = last && is_past(last, iteration_of(entry));
+    if (gone)
+        (void)snprintf(text, size, "rank %u has left, round %u of the exchange cannot be held", rank,
+                       (uint32_t)entry->number);
+    else if (past)
+        (void)snprintf(text, size,
+                       "rank %u has ended its iteration or exchanges with nobody, this rank waits for it at round %u",
+                       rank, (uint32_t)entry->number);
+    else if (connection && !other && has_closed(server, &server->lanes[lane_index], connection))
+        (void)snprintf(text, size, "rank %u has closed its loader, round %u of the exchange cannot be held", rank,
+                       (uint32_t)entry->number);
+    else
+        return false;
+    return true;
+}
+
 /* Can the lane's gathering end now, well or badly? */
 static void settle(struct stk_server *server, uint32_t lane_index)
 {
@@ -180,22 +216,8 @@ static void settle(struct stk_server *server, uint32_t lane_index)
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         uint32_t rank = entry->ranks[i];
         struct stk_lane *other = find_match(server, &server->lanes[lane_index], rank);
-        const struct stk_gather_entry *last = other ? last_entry_of(server, other) : NULL;
         const struct stk_gather_entry *said = other ? entry_of(server, other) : NULL;
-        if (!find_rank(server, rank)) {
-            for (uint32_t j = 0; j < server->exchange->gone_count; j++)
-                if (server->exchange->gone[j] == rank) {
-                    (void)snprintf(text, sizeof text, "rank %u has left, round %u of the exchange cannot be held", rank,
-                                   (uint32_t)entry->number);
-                    fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
-                    return;
-                }
-        }
-        if (last && is_past(last, iteration_of(entry))) {
-            (void)snprintf(
-                text, sizeof text,
-                "rank %u has ended its iteration or exchanges with nobody, this rank waits for it at round %u", rank,
-                (uint32_t)entry->number);
+        if (cannot_come(server, lane_index, rank, other, text, sizeof text)) {
             fail(server, lane_index, STOKER_ERR_UNAVAILABLE, text);
             return;
         }
@@ -330,7 +352,7 @@ stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_sp
     struct stk_lane *lane = stk_lane_find(connection, message.loader_id);
     const struct stk_lane *to = lane ? find_match(server, lane, message.rank) : NULL;
     uint64_t slab_id = ready.region.slab_id, used = ready.region.size;
-    if (!to || has_moved_on(server, to, message.number)) { /* what it would have got is free */
+    if (!to || to->state != STK_LANE_OPEN || has_moved_on(server, to, message.number)) { /* what it would have got is free */
         if (!stk_flow_release(connection, slab_id))
             return stk_fail(err, STOKER_ERR_PROTOCOL, "slab %llu was given, which this rank does not hold",
                             (unsigned long long)slab_id);
@@ -361,10 +383,31 @@ stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_sp
     return STOKER_OK;
 }
 
+static void note_closed(const struct stk_lane *lane, bool closed)
+{
+    const struct stk_server *server = lane->server;
+    uint8_t bit = (uint8_t)(1u << (lane->connection % 8));
+    for (uint32_t i = 0; i < server->lane_high; i++) {
+        const struct stk_lane *other = &server->lanes[i];
+        if (other == lane || other->state == STK_LANE_FREE || !matches(lane, other)) continue;
+        uint8_t *byte = &server->exchange->closed[i][lane->connection / 8];
+        *byte = (uint8_t)(closed ? *byte | bit : *byte & ~bit);
+    }
+}
+
+void stk_exchange_lane_opened(const struct stk_lane *lane)
+{
+    struct stk_exchange *exchange = lane->server->exchange;
+    if (!exchange) return;
+    memset(exchange->closed[lane->index], 0, sizeof exchange->closed[0]);
+    note_closed(lane, false);
+}
+
 void stk_exchange_lane_left(struct stk_lane *lane)
 {
     struct stk_server *server = lane->server;
     if (!server->exchange) return;
+    note_closed(lane, true);
     if (entry_of(server, lane)) forget(&server->exchange->entries[lane->index]);
     tell_left(lane, "left", true);
 }
@@ -374,8 +417,10 @@ void stk_exchange_rank_left(struct stk_connection *connection)
     struct stk_server *server = connection->server;
     if (make_table(server, NULL) != STOKER_OK) return; /* then those who wait wait until their time is up */
     struct stk_exchange *exchange = server->exchange;
-    uint32_t at = exchange->gone_count++ % (2 * STK_RANKS_MAX);
-    exchange->gone[at] = connection->rank;
-    if (exchange->gone_count > 2 * STK_RANKS_MAX) exchange->gone_count = 2 * STK_RANKS_MAX;
+    exchange->gone[exchange->gone_at] = connection->rank;
+    exchange->gone_at = (exchange->gone_at + 1) % (2 * STK_RANKS_MAX);
+    if (exchange->gone_count < 2 * STK_RANKS_MAX) exchange->gone_count++;
+    for (uint32_t i = 0; i < STK_LANES_MAX; i++) /* another rank may come in its place */
+        exchange->closed[i][connection->index / 8] &= (uint8_t)~(1u << (connection->index % 8));
     settle_waiting(server, connection->rank);
 }

@@ -323,6 +323,44 @@ static void test_a_rank_that_has_begun_a_later_iteration_is_not_awaited(void **s
     }
 }
 
+/* Rank 0 goes on alone with a loader that rank 1 has closed; with a later one, of the same name or none, it is awaited. */
+static void test_a_rank_that_has_closed_its_loader_is_not_awaited(void **state)
+{
+    (void)state;
+    for (int named = 0; named < 2; named++) {
+        struct plane_server server;
+        struct plane_rank ranks[RANKS];
+        struct plane_loader options = session_python;
+        stoker_source *source = plane_process_source();
+        options.name = named ? "balanced" : NULL;
+        plane_start(&server);
+        for (uint32_t i = 0; i < RANKS; i++) {
+            plane_join(&server, &ranks[i], i, RANKS);
+            plane_open(&ranks[i], source, &options);
+            plane_expect(&ranks[i], STK_MESSAGE_LOADER_OPENED);
+            plane_begin(&ranks[i], 1, 1);
+        }
+        for (uint32_t i = 0; i < RANKS; i++) gather(&ranks[i], 0, "");
+        for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], 0, "\0\0\0\0\0\0\0\0", 8);
+        struct stk_message_loader_ref closed = {.loader_id = 1};
+        PLANE_SEND(&ranks[1], STK_MESSAGE_LOADER_CLOSE, loader_ref, &closed);
+        expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has left in the middle");
+        gather(&ranks[0], 2, "");
+        expect_failure(&ranks[0], STOKER_ERR_UNAVAILABLE, "rank 1 has closed its loader");
+        PLANE_SEND(&ranks[0], STK_MESSAGE_LOADER_CLOSE, loader_ref, &closed);
+        options.loader_id = 2;
+        for (uint32_t i = RANKS; i-- > 0;) {
+            plane_open(&ranks[i], source, &options);
+            plane_expect(&ranks[i], STK_MESSAGE_LOADER_OPENED);
+            plane_begin(&ranks[i], 2, 1);
+        }
+        struct stk_message_gather again = {2, 1, 0, {BOTH, sizeof BOTH}, {"", 0}};
+        for (uint32_t i = 0; i < RANKS; i++) PLANE_SEND(&ranks[i], STK_MESSAGE_GATHER, gather, &again);
+        for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], 0, "\0\0\0\0\0\0\0\0", 8);
+        end(&server, ranks, source);
+    }
+}
+
 static void test_ranks_at_different_rounds_are_told(void **state)
 {
     (void)state;
@@ -372,6 +410,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_given_to_a_rank_that_has_left_the_round_is_free),
         cmocka_unit_test(test_a_rank_that_is_in_a_later_iteration_is_not_awaited),
         cmocka_unit_test(test_a_rank_that_has_begun_a_later_iteration_is_not_awaited),
+        cmocka_unit_test(test_a_rank_that_has_closed_its_loader_is_not_awaited),
         cmocka_unit_test(test_ranks_at_different_rounds_are_told),
         cmocka_unit_test(test_lists_that_differ_are_told),
     };

@@ -268,6 +268,7 @@ stoker_status stk_lane_open(struct stk_connection *connection, struct stk_incomi
                         message.digest.size);
     if (stk_lane_find(connection, message.loader_id))
         return stk_fail(err, STOKER_ERR_PROTOCOL, "loader %u was opened twice", message.loader_id);
+    if (message.order >= connection->orders) connection->orders = message.order + 1;
     stoker_error open_err = {0};
     uint32_t index = 0;
     while (index < server->lane_high && server->lanes[index].state != STK_LANE_FREE) index++;
@@ -287,6 +288,7 @@ stoker_status stk_lane_open(struct stk_connection *connection, struct stk_incomi
         tell_error(connection, message.loader_id, &open_err);
         return STOKER_OK;
     }
+    stk_exchange_lane_opened(lane);
     stk_forecast_lane(lane, message.profile);
     stk_server_event(server,
                      (struct stk_event){.type = STK_EVENT_LANE_OPEN, .lane = index, .server = 0, .group = lane->group});

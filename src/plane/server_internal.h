@@ -63,6 +63,7 @@ struct stk_connection {
     uint64_t since_ns;
     uint32_t delivered; /* slabs that it keeps */
     bool had_loader;
+    uint32_t orders; /* the next order of a lane that it opens */
     uint8_t cpu_mask[STK_CPU_MASK_BYTES_MAX];
     size_t cpu_mask_size;
 };
@@ -266,6 +267,7 @@ void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
 /* exchange.c */
 stoker_status stk_exchange_gather(struct stk_connection *connection, struct stk_span body, stoker_error *err);
 stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_span body, stoker_error *err);
+void stk_exchange_lane_opened(const struct stk_lane *lane);
 /* Its rank has closed it, or is about to be dropped with it. */
 void stk_exchange_lane_left(struct stk_lane *lane);
 /* The connection is not open any more. */

@@ -407,6 +407,30 @@ def test_a_rank_may_leave_a_round_that_is_prepared(runtime):
     assert sorted(first + second) == list(range(64))
 
 
+def test_a_rank_that_has_dropped_its_loader_is_not_awaited(runtime):
+    ranks = launch(runtime, 2, """
+        import time
+        told = None
+        loader = balanced(Sized(64), collate_fn=list)
+        if RANK == 1:
+            batch = next(iter(loader))
+            del batch, loader
+            while not os.path.exists("over"):  # it lives on, and makes nothing
+                time.sleep(0.05)
+        else:
+            try:
+                for batch in loader:
+                    del batch
+                    time.sleep(0.2)
+            except Exception as error:
+                told = [type(error).__name__, str(error)]
+            open("over", "w").close()
+        say(json.dumps(told))
+    """)
+    told, nothing = results(ranks)
+    assert nothing is None and told[0] == "PeerError" and told[1].startswith("rank 1 has "), told
+
+
 def test_a_bad_sample_of_the_coming_round_is_raised_at_its_boundary(runtime):
     ranks = launch(runtime, 2, PREPARED + """
         loader = balanced(Sized(64, bad=(21,)), collate_fn=list)
