@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sys/publish.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 
 #include "sys/thread.h"
-#include "tests/support/unit.h"
+#include "tests/support/folder.h"
 
 /* The program is linked with --wrap=open64: a file system without O_TMPFILE, and one that fails to sync, are made here.
  * */
@@ -48,49 +47,17 @@ int __wrap_fsync(int fd)
     return __real_fsync(fd);
 }
 
-static char folder[64];
-
-static int make_folder(void **state)
+static int begin(void **state)
 {
-    (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/stk-publish-XXXXXX");
     without_tmpfile = false;
     fsync_fails_at = 0;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static unsigned entries(void)
-{
-    unsigned count = 0;
-    DIR *directory = opendir(folder);
-    assert_non_null(directory);
-    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory))
-        count += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
-    (void)closedir(directory);
-    return count;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    DIR *directory = opendir(folder);
-    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory))
-        (void)unlinkat(dirfd(directory), entry->d_name, 0);
-    (void)closedir(directory);
-    return rmdir(folder);
-}
-
-static const char *in(const char *name)
-{
-    static char path[256];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
+    return folder_make(state);
 }
 
 static void expect_text(const char *name, const char *text)
 {
     char found[64] = {0};
-    FILE *file = fopen(in(name), "r");
+    FILE *file = fopen(folder_path(name), "r");
     assert_non_null(file);
     (void)fread(found, 1, sizeof found - 1, file);
     (void)fclose(file);
@@ -101,7 +68,7 @@ static void publish_text(const char *name, const char *text)
 {
     stoker_error err = {0};
     struct stk_publish publish;
-    assert_int_equal(stk_publish_begin(in(name), &publish, &err), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path(name), &publish, &err), STOKER_OK);
     assert_int_equal(stk_publish_write(&publish, 0, text, strlen(text), &err), STOKER_OK);
     assert_int_equal(stk_publish_commit(&publish, &err), STOKER_OK);
     assert_int_equal(publish.fd, -1);
@@ -113,23 +80,23 @@ static void appears_whole_or_not_at_all(void)
 {
     struct stk_publish publish;
     unsigned hidden = without_tmpfile ? 1 : 0;
-    assert_int_equal(stk_publish_begin(in("a"), &publish, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("a"), &publish, NULL), STOKER_OK);
     assert_int_equal(stk_publish_write(&publish, 3, "def", 3, NULL), STOKER_OK);
     assert_int_equal(stk_publish_write(&publish, 0, "abc", 3, NULL), STOKER_OK);
-    assert_int_equal(entries(), hidden);
+    assert_int_equal(folder_entries(), hidden);
     assert_int_equal(stk_publish_commit(&publish, NULL), STOKER_OK);
-    assert_int_equal(entries(), 1);
+    assert_int_equal(folder_entries(), 1);
     expect_text("a", "abcdef");
     publish_text("a", "new"); /* takes the place of another */
     expect_text("a", "new");
-    assert_int_equal(entries(), 1);
+    assert_int_equal(folder_entries(), 1);
 
-    assert_int_equal(stk_publish_begin(in("a"), &publish, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("a"), &publish, NULL), STOKER_OK);
     assert_int_equal(stk_publish_write(&publish, 0, "lost", 4, NULL), STOKER_OK);
     stk_publish_abort(&publish);
     stk_publish_abort(&publish);
     expect_text("a", "new");
-    assert_int_equal(entries(), 1);
+    assert_int_equal(folder_entries(), 1);
 }
 
 static void test_publish_appears_whole_or_not_at_all(void **state)
@@ -140,8 +107,8 @@ static void test_publish_appears_whole_or_not_at_all(void **state)
 
 static void begin_pair(struct stk_publish *first, struct stk_publish *second)
 {
-    assert_int_equal(stk_publish_begin(in("one"), first, NULL), STOKER_OK);
-    assert_int_equal(stk_publish_begin(in("two"), second, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("one"), first, NULL), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("two"), second, NULL), STOKER_OK);
     assert_int_equal(stk_publish_write(first, 0, "1", 1, NULL), STOKER_OK);
     assert_int_equal(stk_publish_write(second, 0, "2", 1, NULL), STOKER_OK);
     stk_publish_push(first, 0, 1);
@@ -160,20 +127,20 @@ static void test_pairs_appear_together(void **state)
         assert_int_equal(second.fd, -1);
         expect_text("one", "1");
         expect_text("two", "2");
-        assert_int_equal(unlink(in("one")), 0);
-        assert_int_equal(unlink(in("two")), 0);
+        assert_int_equal(unlink(folder_path("one")), 0);
+        assert_int_equal(unlink(folder_path("two")), 0);
         for (int fault = 1; fault <= 3; fault++) { /* of one file, the other, the folder */
             begin_pair(&first, &second);
             fsync_fails_at = fault;
             assert_int_equal(stk_publish_commit_pair(&first, &second, &err), STOKER_ERR_IO);
-            assert_int_equal(entries(), 0);
+            assert_int_equal(folder_entries(), 0);
         }
         begin_pair(&first, &second);
-        assert_int_equal(mkdir(in("two"), 0700), 0);
+        assert_int_equal(mkdir(folder_path("two"), 0700), 0);
         assert_int_equal(stk_publish_commit_pair(&first, &second, &err), STOKER_ERR_IO);
         assert_non_null(strstr(err.message, "two"));
-        assert_int_equal(entries(), 1);
-        assert_int_equal(rmdir(in("two")), 0);
+        assert_int_equal(folder_entries(), 1);
+        assert_int_equal(rmdir(folder_path("two")), 0);
     }
 }
 
@@ -192,9 +159,9 @@ static void test_publish_takes_the_mode_of_the_umask(void **state)
     for (int i = 0; i < 2; i++) {
         without_tmpfile = i == 1;
         publish_text("a", "x");
-        assert_int_equal(stat(in("a"), &facts), 0);
+        assert_int_equal(stat(folder_path("a"), &facts), 0);
         assert_int_equal(facts.st_mode & 0777, 0640);
-        assert_int_equal(unlink(in("a")), 0);
+        assert_int_equal(unlink(folder_path("a")), 0);
     }
     (void)umask(old);
 }
@@ -211,7 +178,7 @@ static void test_publish_leaves_nothing_when_killed(void **state)
     pid_t child = fork();
     if (child == 0) {
         struct stk_publish publish;
-        if (stk_publish_begin(in("a"), &publish, NULL) == STOKER_OK &&
+        if (stk_publish_begin(folder_path("a"), &publish, NULL) == STOKER_OK &&
             stk_publish_write(&publish, 0, "x", 1, NULL) == STOKER_OK)
             (void)raise(SIGKILL);
         _exit(1);
@@ -219,7 +186,7 @@ static void test_publish_leaves_nothing_when_killed(void **state)
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
-    assert_int_equal(entries(), 0);
+    assert_int_equal(folder_entries(), 0);
 }
 
 static void test_fault_publish_failures_leave_what_was_there(void **state)
@@ -230,26 +197,26 @@ static void test_fault_publish_failures_leave_what_was_there(void **state)
     assert_int_equal(stk_publish_begin("/nonexistent/x/a", &publish, &err), STOKER_ERR_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nonexistent/x/a"));
     assert_int_equal(stk_publish_begin("/proc/a", &publish, &err) < 0, 1);
-    assert_int_equal(mkdir(in("d"), 0700), 0);
-    assert_int_equal(stk_publish_begin(in("d"), &publish, &err), STOKER_OK);
+    assert_int_equal(mkdir(folder_path("d"), 0700), 0);
+    assert_int_equal(stk_publish_begin(folder_path("d"), &publish, &err), STOKER_OK);
     assert_int_equal(stk_publish_commit(&publish, &err), STOKER_ERR_IO);
     assert_int_equal(publish.fd, -1);
-    assert_int_equal(rmdir(in("d")), 0);
-    assert_int_equal(entries(), 0);
+    assert_int_equal(rmdir(folder_path("d")), 0);
+    assert_int_equal(folder_entries(), 0);
 
     publish_text("a", "old");
-    assert_int_equal(stk_publish_begin(in("a"), &publish, &err), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("a"), &publish, &err), STOKER_OK);
     fsync_fails_at = 1;
     assert_int_equal(stk_publish_commit(&publish, &err), STOKER_ERR_IO);
     expect_text("a", "old");
-    assert_int_equal(entries(), 1);
+    assert_int_equal(folder_entries(), 1);
 
-    assert_int_equal(stk_publish_begin(in("b"), &publish, &err), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("b"), &publish, &err), STOKER_OK);
     fsync_fails_at = 2; /* of the folder */
     assert_int_equal(stk_publish_commit(&publish, &err), STOKER_ERR_IO);
-    assert_int_equal(entries(), 1);
+    assert_int_equal(folder_entries(), 1);
 
-    assert_int_equal(stk_publish_begin(in("c"), &publish, &err), STOKER_OK);
+    assert_int_equal(stk_publish_begin(folder_path("c"), &publish, &err), STOKER_OK);
     assert_int_equal(stk_publish_write(&publish, INT64_MAX, "x", 1, &err), STOKER_ERR_LIMIT);
     stk_publish_abort(&publish);
 }
@@ -264,7 +231,7 @@ static void test_fault_a_full_disk_is_an_error(void **state)
         struct rlimit limit = {4096, 4096};
         (void)signal(SIGXFSZ, SIG_IGN);
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
-        if (stk_publish_begin(in("a"), &publish, &err) != STOKER_OK) _exit(3);
+        if (stk_publish_begin(folder_path("a"), &publish, &err) != STOKER_OK) _exit(3);
         static char data[8192];
         if (stk_publish_write(&publish, 0, data, sizeof data, &err) != STOKER_ERR_IO) _exit(4);
         stk_publish_abort(&publish);
@@ -273,7 +240,7 @@ static void test_fault_a_full_disk_is_an_error(void **state)
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(entries(), 0);
+    assert_int_equal(folder_entries(), 0);
 }
 
 static void test_folders_are_made_with_parents(void **state)
@@ -289,22 +256,22 @@ static void test_folders_are_made_with_parents(void **state)
     assert_int_equal(stk_make_folders(path, &err), STOKER_ERR_NOT_FOUND);
     assert_non_null(strstr(err.message, "f/y"));
     assert_int_equal(stk_make_folders("/proc/x", &err) < 0, 1);
-    assert_int_equal(rmdir(in("x/y/z")), 0);
-    assert_int_equal(rmdir(in("x/y")), 0);
-    assert_int_equal(rmdir(in("x")), 0);
+    assert_int_equal(rmdir(folder_path("x/y/z")), 0);
+    assert_int_equal(rmdir(folder_path("x/y")), 0);
+    assert_int_equal(rmdir(folder_path("x")), 0);
 }
 
 static void test_lock_has_one_holder_in_this_process(void **state)
 {
     (void)state;
     struct stk_file_lock *one = NULL, *two = NULL, *other = NULL;
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 0, &one, NULL), STOKER_OK);
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 0, &two, NULL), STOKER_AGAIN);
-    assert_int_equal(stk_file_lock_acquire(in("./lock"), 5000000, &two, NULL), STOKER_AGAIN);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 0, &one, NULL), STOKER_OK);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 0, &two, NULL), STOKER_AGAIN);
+    assert_int_equal(stk_file_lock_acquire(folder_path("./lock"), 5000000, &two, NULL), STOKER_AGAIN);
     assert_null(two);
-    assert_int_equal(stk_file_lock_acquire(in("other"), 0, &other, NULL), STOKER_OK);
+    assert_int_equal(stk_file_lock_acquire(folder_path("other"), 0, &other, NULL), STOKER_OK);
     stk_file_lock_release(one);
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 0, &two, NULL), STOKER_OK);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 0, &two, NULL), STOKER_OK);
     stk_file_lock_release(two);
     stk_file_lock_release(other);
     stk_file_lock_release(NULL);
@@ -321,7 +288,8 @@ static pid_t start_holder(void)
     pid_t child = fork();
     if (child == 0) {
         struct stk_file_lock *lock = NULL;
-        if (stk_file_lock_acquire(in("lock"), 0, &lock, NULL) != STOKER_OK || write(ends[1], "x", 1) != 1) _exit(1);
+        if (stk_file_lock_acquire(folder_path("lock"), 0, &lock, NULL) != STOKER_OK || write(ends[1], "x", 1) != 1)
+            _exit(1);
         for (;;) (void)pause();
     }
     (void)close(ends[1]);
@@ -335,10 +303,10 @@ static void test_lock_of_another_process_ends_with_it(void **state)
     (void)state;
     struct stk_file_lock *lock = NULL;
     pid_t child = start_holder();
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 0, &lock, NULL), STOKER_AGAIN);
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 2000000, &lock, NULL), STOKER_AGAIN);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 0, &lock, NULL), STOKER_AGAIN);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 2000000, &lock, NULL), STOKER_AGAIN);
     assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(stk_file_lock_acquire(in("lock"), UINT64_MAX, &lock, NULL), STOKER_OK);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), UINT64_MAX, &lock, NULL), STOKER_OK);
     assert_int_equal(waitpid(child, NULL, 0), child);
     stk_file_lock_release(lock);
 }
@@ -347,19 +315,19 @@ static void test_lock_is_not_inherited_by_a_child(void **state)
 {
     (void)state;
     struct stk_file_lock *lock = NULL, *again = NULL;
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 0, &lock, NULL), STOKER_OK);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 0, &lock, NULL), STOKER_OK);
     pid_t child = fork();
     if (child == 0) {
         struct stk_file_lock *mine = NULL;
-        bool refused = stk_file_lock_acquire(in("lock"), 0, &mine, NULL) == STOKER_AGAIN;
+        bool refused = stk_file_lock_acquire(folder_path("lock"), 0, &mine, NULL) == STOKER_AGAIN;
         stk_file_lock_release(lock); /* of the parent: no effect there */
-        bool still = stk_file_lock_acquire(in("lock"), 0, &mine, NULL) == STOKER_AGAIN;
+        bool still = stk_file_lock_acquire(folder_path("lock"), 0, &mine, NULL) == STOKER_AGAIN;
         _exit(refused && still ? 0 : 1);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(stk_file_lock_acquire(in("lock"), 0, &again, NULL), STOKER_AGAIN);
+    assert_int_equal(stk_file_lock_acquire(folder_path("lock"), 0, &again, NULL), STOKER_AGAIN);
     stk_file_lock_release(lock);
 }
 
@@ -385,7 +353,7 @@ static void test_lock_orders_threads(void **state)
     (void)state;
     char path[256];
     struct stk_thread *threads[THREADS];
-    (void)snprintf(path, sizeof path, "%s", in("lock"));
+    (void)snprintf(path, sizeof path, "%s", folder_path("lock"));
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(stk_thread_start("lock", enter_and_leave, path, &threads[i], NULL), STOKER_OK);
     for (int i = 0; i < THREADS; i++) stk_thread_join(threads[i]);
@@ -393,7 +361,7 @@ static void test_lock_orders_threads(void **state)
     assert_int_equal(most_inside, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, folder_remove)
 
 int main(void)
 {
