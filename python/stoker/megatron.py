@@ -11,8 +11,10 @@ from ._megatron.blend_list import get_blend_and_blend_per_split, get_blend_from_
 from ._megatron.blended import BlendedDataset
 from ._megatron.builder import BlendedMegatronDatasetBuilder
 from ._megatron.config import BlendedMegatronDatasetConfig, GPTDatasetConfig
+from ._megatron.files import DType, get_bin_path, get_idx_path
 from ._megatron.gpt import GPTDataset
-from ._megatron.indexed import DType, IndexedDataset, IndexedDatasetBuilder, get_bin_path, get_idx_path
+from ._megatron.indexed import IndexedDataset
+from ._megatron.indexed_builder import IndexedDatasetBuilder
 from ._megatron.megatron_dataset import MegatronDataset
 from ._megatron.mock import MockGPTDataset, MockGPTLowLevelDataset
 from ._megatron.splits import Split, convert_split_vector_to_split_matrix, normalize, parse_and_normalize_split

@@ -17,7 +17,9 @@ import numpy
 import pytest
 
 from stoker import errors
-from stoker._megatron.indexed import DType, IndexedDataset, IndexedDatasetBuilder
+from stoker._megatron.files import DType
+from stoker._megatron.indexed import IndexedDataset
+from stoker._megatron.indexed_builder import IndexedDatasetBuilder
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "megatron" / "builder"
 CASES = {case["name"]: case for case in json.loads((GOLDEN / "builder.json").read_text())}
@@ -531,7 +533,7 @@ def test_many_tiny_documents_stay_small(tmp_path):
     """A million documents of one token: 12 bytes of index each, and no more than that stays in memory."""
     script = """
 import resource, sys, numpy
-from stoker._megatron.indexed import IndexedDatasetBuilder
+from stoker._megatron.indexed_builder import IndexedDatasetBuilder
 values, offsets = numpy.zeros(100000, numpy.int64), numpy.arange(100001)
 builder = IndexedDatasetBuilder(sys.argv[1] + ".bin", numpy.uint16)
 builder.add_documents((values, offsets))

@@ -8,7 +8,7 @@ Megatron-LM raises in that case.
 from __future__ import annotations
 
 from .. import errors
-from .indexed import FileMissing
+from .files import FileMissing
 
 __all__ = ["CacheNotWritable", "FileMissing", "IndexRefused", "ItemMissing", "of_index", "of_item"]
 

@@ -1,129 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token files, as Megatron-LM's ``indexed_dataset`` has them: the same constructors, attributes and bytes.
+"""Token files, as Megatron-LM's ``indexed_dataset`` reads them: the same constructor, attributes and bytes.
 
-The files are opened, checked, read and written in C. This module gives arrays of what is mapped, accepts what a caller
-may hold (tensors, arrays, lists, jagged arrays), and turns failures into the exceptions that programs written for
-Megatron-LM catch: each is an error of stoker and of the built-in type at the same time.
+The files are opened, checked and read in C. This module gives arrays of what is mapped, and turns failures into the
+exceptions of ``files``.
 """
 
 from __future__ import annotations
 
-import enum
 import operator
 import os
 import struct
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
 from .. import _core, errors
+from .files import DType, FilesRefused, HeaderCut, ValueRefused, get_bin_path, get_idx_path, missing, raise_as
 
-__all__ = ["DType", "IndexedDataset", "IndexedDatasetBuilder", "get_bin_path", "get_idx_path"]
+__all__ = ["IndexedDataset"]
 
 _MMAP, _FILE, _OBJECT = 0, 1, 2
-
-
-class DType(enum.Enum):
-    """Element types by their code in an index file."""
-
-    uint8 = 1
-    int8 = 2
-    int16 = 3
-    int32 = 4
-    int64 = 5
-    float64 = 6
-    float32 = 7
-    uint16 = 8
-
-    @classmethod
-    def code_from_dtype(cls, value: type[numpy.number]) -> int:
-        """The code of a NumPy type.
-
-        >>> DType.code_from_dtype(numpy.uint16)
-        8
-        """
-        return cls[numpy.dtype(value).name].value
-
-    @classmethod
-    def dtype_from_code(cls, value: int) -> type[numpy.number]:
-        """The NumPy type of a code."""
-        return getattr(numpy, cls(value).name)
-
-    @staticmethod
-    def size(key: int | type[numpy.number]) -> int:
-        """Bytes of one element, of a code or a NumPy type."""
-        if isinstance(key, (int, numpy.integer)):
-            return DType.dtype_from_code(int(key))().itemsize
-        if isinstance(key, type) and issubclass(key, numpy.number):
-            return key().itemsize
-        raise ValueError(f"expected a code or a NumPy type, not {key!r}")
-
-    @staticmethod
-    def optimal_dtype(cardinality: int | None) -> type[numpy.number]:
-        """What token ids of a vocabulary of this size are written as.
-
-        >>> DType.optimal_dtype(65499).__name__, DType.optimal_dtype(65500).__name__
-        ('uint16', 'int32')
-        """
-        return numpy.uint16 if cardinality is not None and cardinality < 65500 else numpy.int32
-
-
-def get_idx_path(path_prefix: str) -> str:
-    """Path of the index file of a prefix."""
-    return f"{path_prefix}.idx"
-
-
-def get_bin_path(path_prefix: str) -> str:
-    """Path of the data file of a prefix."""
-    return f"{path_prefix}.bin"
-
-
-# ---------------------------------------------------------------------------------------------------------- failures
-
-
-class FilesRefused(errors.DataError, AssertionError):
-    """The files are missing or no index of a known kind."""
-
-
-class FileMissing(errors.DataError, FileNotFoundError):
-    """One file is not there."""
-
-    status = "NOT_FOUND"
-
-    def __str__(self) -> str:
-        return self.args[0]
-
-
-class HeaderCut(errors.DataError, struct.error):
-    """The index file ends inside its header."""
-
-
-class ValueRefused(errors.DataError, ValueError):
-    """A value in the files makes no sense, or a file ends before what it says."""
-
-
-class TypesDiffer(errors.DataError, AssertionError):
-    """Datasets of different element types cannot be merged."""
-
-    status = "MISMATCH"
-
-
 _TOO_SMALL = "buffer is smaller than requested size"
 _TOO_BIG = "array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum possible size."
-
-
-def _raise_as(kind: type[errors.StokerError], text: str, error: errors.StokerError) -> None:
-    """Raise with the text that Megatron-LM has; what stoker found goes along as a note if it is not part of it."""
-    made = kind(text, "", error.status, error.os_error)
-    if str(error) not in text:
-        made.add_note(str(error))
-    raise made from None
-
-
-def _missing(path: str, error: errors.StokerError) -> None:
-    _raise_as(FileMissing, f"[Errno 2] No such file or directory: {path!r}", error)
 
 
 def _explain_open(error: errors.StokerError, dataset: IndexedDataset) -> None:
@@ -134,8 +33,8 @@ def _explain_open(error: errors.StokerError, dataset: IndexedDataset) -> None:
         return
     if error.status == "NOT_FOUND":
         if dataset.fast_cache_load:
-            _missing(idx_path if os.path.exists(bin_path) else bin_path, error)
-        _raise_as(
+            missing(idx_path if os.path.exists(bin_path) else bin_path, error)
+        raise_as(
             FilesRefused,
             f"One or both of the .idx and .bin files cannot be found at the path prefix {prefix}",
             error,
@@ -152,26 +51,23 @@ def _explain_open(error: errors.StokerError, dataset: IndexedDataset) -> None:
     counts = dataset.sequences_per_dataset
     if counts is None:
         if header[:9] != b"MMIDIDX\0\0":
-            _raise_as(FilesRefused, f"bad header, cannot read: {idx_path}", error)
+            raise_as(FilesRefused, f"bad header, cannot read: {idx_path}", error)
         if len(header) >= 17 and header[9:17] != b"\1\0\0\0\0\0\0\0":
-            _raise_as(FilesRefused, f"bad version, cannot read: {idx_path}", error)
+            raise_as(FilesRefused, f"bad version, cannot read: {idx_path}", error)
         if len(header) >= 18 and not 1 <= header[17] <= 8:
-            _raise_as(ValueRefused, f"{header[17]} is not a valid DType", error)
+            raise_as(ValueRefused, f"{header[17]} is not a valid DType", error)
         if len(header) < 34:
             width = 1 if len(header) == 17 else 8
-            _raise_as(HeaderCut, f"unpack requires a buffer of {width} bytes", error)
+            raise_as(HeaderCut, f"unpack requires a buffer of {width} bytes", error)
         counts = struct.unpack("<QQ", header[18:])
     sequences, entries = counts
     if sequences > (2**63 - 1) // 8 or entries > (2**63 - 1) // 8:
-        _raise_as(ValueRefused, f"{_TOO_BIG} {error}", error)
+        raise_as(ValueRefused, f"{_TOO_BIG} {error}", error)
     if size < 34 + 12 * sequences + 8 * entries + (sequences if dataset.multimodal else 0):
-        _raise_as(ValueRefused, f"{_TOO_SMALL}: {error}", error)
+        raise_as(ValueRefused, f"{_TOO_SMALL}: {error}", error)
     if entries == 0 or documents != sequences:
-        _raise_as(FilesRefused, str(error), error)
-    _raise_as(ValueRefused, str(error), error)
-
-
-# ------------------------------------------------------------------------------------------------------------ reading
+        raise_as(FilesRefused, str(error), error)
+    raise_as(ValueRefused, str(error), error)
 
 
 class _IndexReader:
@@ -315,7 +211,7 @@ class IndexedDataset:
                 self._bin = self._core.bin()
             except errors.StokerError as error:
                 if error.status == "NOT_FOUND":
-                    _missing(get_bin_path(self.path_prefix), error)
+                    missing(get_bin_path(self.path_prefix), error)
                 raise
         return self._bin
 
@@ -351,9 +247,9 @@ class IndexedDataset:
             self._core.read(idx % index.sequence_count, offset, count, out)
         except errors.StokerError as error:
             if error.status == "NOT_FOUND":
-                _missing(get_bin_path(self.path_prefix), error)
+                missing(get_bin_path(self.path_prefix), error)
             if error.status == "CORRUPT":
-                _raise_as(ValueRefused, f"{_TOO_SMALL}: {error}", error)
+                raise_as(ValueRefused, f"{_TOO_SMALL}: {error}", error)
             raise
         return out
 
@@ -449,192 +345,3 @@ class IndexedDataset:
 
 def _is_object(prefix: str) -> bool:
     return prefix.startswith(("s3://", "msc://", "http://", "https://"))
-
-
-# ------------------------------------------------------------------------------------------------------------ writing
-
-_CODES = {numpy.dtype(code.name): code.value for code in DType}
-
-
-def _array(value: Any) -> tuple[numpy.ndarray, int]:
-    """A C-contiguous array of one of the eight types, and its code."""
-    if type(value) is not numpy.ndarray:
-        if isinstance(value, (list, tuple)):
-            value = numpy.array(value) if len(value) else numpy.empty(0, numpy.int64)
-        elif hasattr(value, "numpy"):  # a tensor
-            value = value.detach().cpu().numpy() if hasattr(value, "detach") else value.numpy()
-        else:
-            value = numpy.asarray(value)
-    code = _CODES.get(value.dtype)
-    if code is None:
-        value = _converted(value)
-        code = _CODES[value.dtype]
-    if not value.flags.c_contiguous:
-        value = numpy.ascontiguousarray(value)
-    return value, code
-
-
-def _converted(value: numpy.ndarray) -> numpy.ndarray:
-    """An array of another type as one of the eight, without a change of values."""
-    if value.dtype.kind == "b":
-        return value.astype(numpy.uint8)
-    if value.dtype.kind == "f" and value.dtype.itemsize <= 8:
-        return value.astype(numpy.float32 if value.dtype.itemsize <= 4 else numpy.float64)
-    if value.dtype.kind in "iu" and (value.dtype != numpy.dtype("u8") or not value.size or value.max() < 2**63):
-        return value.astype(numpy.int64)
-    if value.dtype.kind in "iu":
-        at = int(numpy.argmax(value.reshape(-1) >= 2**63))
-        raise errors.CallerError(f"token {value.reshape(-1)[at]} at position {at} does not fit int64")
-    raise TypeError(f"tokens must be integers or floating values, not {value.dtype}")
-
-
-def _lengths(value: Any) -> Any:
-    """Lengths as a list of integers or an int32 array."""
-    if type(value) is list:
-        return value
-    array = numpy.asarray(value.cpu() if hasattr(value, "cpu") else value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"lengths must be integers, not {array.dtype}")
-    if array.size and (array.min() < 0 or array.max() >= 2**31):
-        bad = int(numpy.argmax((array < 0) | (array >= 2**31)))
-        raise errors.CallerError(f"length {array.reshape(-1)[bad]} at position {bad} is not between 0 and 2^31 - 1")
-    return numpy.ascontiguousarray(array, numpy.int32)
-
-
-def _modes(value: Any) -> numpy.ndarray | None:
-    return None if value is None else numpy.ascontiguousarray(numpy.asarray(value).astype(numpy.int8))
-
-
-class IndexedDatasetBuilder:
-    """Write a dataset, sequence by sequence. Both files appear when ``finalize`` has succeeded, whole, or not at all.
-
-    Args:
-        bin_path: path of the data file.
-        dtype: element type.
-        multimodal: keep a mode for each sequence.
-        wrap: integers that the type cannot hold are taken modulo 2^bits, as in Megatron-LM; else they are an error that
-            names document and position.
-        sync: ``finalize`` waits until the files are on the disk. False: it does not, as Megatron-LM; every program sees
-            both files whole or not at all, but a power cut soon after may leave holes in them.
-    """
-
-    def __init__(
-        self,
-        bin_path: str | os.PathLike[str],
-        dtype: type[numpy.number] = numpy.int32,
-        multimodal: bool = False,
-        *,
-        wrap: bool = False,
-        sync: bool = True,
-    ) -> None:
-        self.dtype = dtype
-        self.multimodal = multimodal
-        self._core = _core.IndexedBuilder(
-            os.fspath(bin_path), dtype_code=DType.code_from_dtype(dtype), multimodal=multimodal, wrap=wrap, sync=sync
-        )
-
-    def add_item(self, tensor: Any, mode: int = 0) -> None:
-        """Append one sequence (a tensor, an array or a list). It does not end a document."""
-        try:
-            return self._core.add_item(tensor, 0, mode)
-        except (TypeError, ValueError, BufferError):
-            array, code = _array(tensor)  # no contiguous array of one of the eight types; a real fault comes again
-        self._core.add_item(array, code, mode)
-
-    def add_document(self, tensor: Any, lengths: Any, modes: Any = None) -> None:
-        """Append one document: all its elements, the lengths of its sequences, and their modes (None: zeros)."""
-        try:
-            if modes is None and type(lengths) is list:
-                return self._core.add_document(tensor, 0, lengths)
-        except (TypeError, ValueError, BufferError):
-            pass  # no contiguous array of one of the eight types; a real fault comes again
-        array, code = _array(tensor)
-        self._core.add_document(array, code, _lengths(lengths), _modes(modes) if self.multimodal else None)
-
-    def add_documents(
-        self, documents: Any, modes: Any = None, eod_token: int | None = None, chunk_size: int = 1000000
-    ) -> None:
-        """Append many documents of one sequence each.
-
-        Args:
-            documents: an awkward array, a list of arrays (or tensors, or lists), or a tuple (values, offsets) where document
-                i has ``values[offsets[i]:offsets[i + 1]]``.
-            modes: a mode for each document.
-            eod_token: appended to each document, also to an empty one.
-            chunk_size: documents of a list that are gathered at a time; it changes no byte.
-        """
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
-        modes = _modes(modes) if self.multimodal else None
-        if modes is not None and len(modes) != _document_count(documents):
-            raise errors.CallerError(f"{len(modes)} modes for {_document_count(documents)} documents")
-        at = 0
-        for values, offsets in _batches(documents, chunk_size):
-            count = len(offsets) - 1
-            array, code = _array(values)
-            self._core.add_documents(array, code, offsets, None if modes is None else modes[at : at + count], eod_token)
-            at += count
-
-    def end_document(self) -> None:
-        """End the current document; twice in a row makes an empty one."""
-        self._core.end_document()
-
-    def add_index(self, path_prefix: str | os.PathLike[str]) -> None:
-        """Append all of another dataset of the same type."""
-        prefix = os.fspath(path_prefix)
-        try:
-            self._core.add_index(prefix)
-        except errors.StokerError as error:
-            if error.status == "NOT_FOUND":
-                path = get_idx_path(prefix)
-                _missing(get_bin_path(prefix) if os.path.exists(path) else path, error)
-            if error.status == "MISMATCH":
-                _raise_as(TypesDiffer, str(error), error)
-            raise
-
-    def finalize(self, idx_path: str | os.PathLike[str]) -> None:
-        """Publish the dataset: the data file, then the index file at ``idx_path``."""
-        self._core.finalize(os.fspath(idx_path))
-
-    def close(self) -> None:
-        """Give up what was not finalized; nothing of it stays."""
-        self._core.close()
-
-    def __enter__(self) -> IndexedDatasetBuilder:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-
-def _is_awkward(documents: Any) -> bool:
-    return type(documents).__module__.partition(".")[0] == "awkward"
-
-
-def _document_count(documents: Any) -> int:
-    return len(documents[1]) - 1 if isinstance(documents, tuple) else len(documents)
-
-
-def _batches(documents: Any, chunk_size: int) -> Iterator[tuple[Any, numpy.ndarray]]:
-    """Documents as values and int64 offsets."""
-    if isinstance(documents, tuple):
-        if len(documents) != 2:
-            raise errors.CallerError(f"expected (values, offsets), got a tuple of {len(documents)}; documents go in a list")
-        offsets = documents[1].cpu() if hasattr(documents[1], "cpu") else documents[1]
-        yield documents[0], numpy.ascontiguousarray(offsets, numpy.int64)
-    elif _is_awkward(documents):
-        awkward = sys.modules["awkward"]
-        counts = awkward.to_numpy(awkward.num(documents, axis=1))
-        yield awkward.to_numpy(awkward.flatten(documents, axis=1)), _offsets_of(counts)
-    else:
-        for start in range(0, len(documents), chunk_size):
-            arrays = [_array(document)[0].reshape(-1) for document in documents[start : start + chunk_size]]
-            filled = [array for array in arrays if array.size]
-            values = numpy.concatenate(filled) if filled else numpy.empty(0, numpy.int64)
-            yield values, _offsets_of([array.size for array in arrays])
-
-
-def _offsets_of(counts: Sequence[int] | numpy.ndarray) -> numpy.ndarray:
-    offsets = numpy.zeros(len(counts) + 1, numpy.int64)
-    numpy.cumsum(counts, out=offsets[1:])
-    return offsets
