@@ -352,7 +352,8 @@ stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_sp
     struct stk_lane *lane = stk_lane_find(connection, message.loader_id);
     const struct stk_lane *to = lane ? find_match(server, lane, message.rank) : NULL;
     uint64_t slab_id = ready.region.slab_id, used = ready.region.size;
-    if (!to || to->state != STK_LANE_OPEN || has_moved_on(server, to, message.number)) { /* what it would have got is free */
+    /* What it would have got is free. */
+    if (!to || to->state != STK_LANE_OPEN || has_moved_on(server, to, message.number)) {
         if (!stk_flow_release(connection, slab_id))
             return stk_fail(err, STOKER_ERR_PROTOCOL, "slab %llu was given, which this rank does not hold",
                             (unsigned long long)slab_id);

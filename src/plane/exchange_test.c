@@ -298,7 +298,7 @@ static void test_a_rank_that_is_in_a_later_iteration_is_not_awaited(void **state
     end(&server, ranks, source);
 }
 
-/* Rank 0 waits for a rank that has left, begun again and said nothing there yet, or that says its first word only then. */
+/* Rank 0 waits for a rank that has left, begun again and said nothing there yet, or says its first word only then. */
 static void test_a_rank_that_has_begun_a_later_iteration_is_not_awaited(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void test_a_rank_that_has_begun_a_later_iteration_is_not_awaited(void **s
     }
 }
 
-/* Rank 0 goes on alone with a loader that rank 1 has closed; with a later one, of the same name or none, it is awaited. */
+/* Rank 0 goes on alone with a loader that rank 1 has closed; with a later one of both, rank 1 is awaited. */
 static void test_a_rank_that_has_closed_its_loader_is_not_awaited(void **state)
 {
     (void)state;
