@@ -46,8 +46,8 @@ void stk_exchange_destroy(struct stk_server *server)
 static struct stk_gather_entry *last_entry_of(struct stk_server *server, const struct stk_lane *lane)
 {
     struct stk_gather_entry *entry = &server->exchange->entries[lane->index];
-    bool own = entry->state != STK_GATHER_NONE && entry->loader_id == lane->loader_id &&
-               entry->connection == lane->connection;
+    bool own =
+        entry->state != STK_GATHER_NONE && entry->loader_id == lane->loader_id && entry->connection == lane->connection;
     return own ? entry : NULL;
 }
 
@@ -422,6 +422,6 @@ void stk_exchange_rank_left(struct stk_connection *connection)
     exchange->gone_at = (exchange->gone_at + 1) % (2 * STK_RANKS_MAX);
     if (exchange->gone_count < 2 * STK_RANKS_MAX) exchange->gone_count++;
     for (uint32_t i = 0; i < STK_LANES_MAX; i++) /* another rank may come in its place */
-        exchange->closed[i][connection->index / 8] &= (uint8_t)~(1u << (connection->index % 8));
+        exchange->closed[i][connection->index / 8] &= (uint8_t) ~(1u << (connection->index % 8));
     settle_waiting(server, connection->rank);
 }
