@@ -15,10 +15,11 @@ enum { RANKS = 2 };
 
 static const uint8_t BOTH[] = {0, 0, 0, 0, 1, 0, 0, 0};
 
-static void begin(struct plane_server *server, struct plane_rank ranks[RANKS], stoker_source *source)
+static void begin_as(const char *name, struct plane_server *server, struct plane_rank ranks[RANKS],
+                     stoker_source *source)
 {
     struct plane_loader options = session_python;
-    options.name = "balanced";
+    options.name = name;
     plane_start(server);
     for (uint32_t i = 0; i < RANKS; i++) {
         plane_join(server, &ranks[i], i, RANKS);
@@ -26,6 +27,11 @@ static void begin(struct plane_server *server, struct plane_rank ranks[RANKS], s
         plane_expect(&ranks[i], STK_MESSAGE_LOADER_OPENED);
         plane_begin(&ranks[i], 1, 1);
     }
+}
+
+static void begin(struct plane_server *server, struct plane_rank ranks[RANKS], stoker_source *source)
+{
+    begin_as("balanced", server, ranks, source);
 }
 
 static void gather(struct plane_rank *rank, uint64_t number, const char *text)
@@ -333,13 +339,7 @@ static void test_a_rank_that_has_closed_its_loader_is_not_awaited(void **state)
         struct plane_loader options = session_python;
         stoker_source *source = plane_process_source();
         options.name = named ? "balanced" : NULL;
-        plane_start(&server);
-        for (uint32_t i = 0; i < RANKS; i++) {
-            plane_join(&server, &ranks[i], i, RANKS);
-            plane_open(&ranks[i], source, &options);
-            plane_expect(&ranks[i], STK_MESSAGE_LOADER_OPENED);
-            plane_begin(&ranks[i], 1, 1);
-        }
+        begin_as(options.name, &server, ranks, source);
         for (uint32_t i = 0; i < RANKS; i++) gather(&ranks[i], 0, "");
         for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], 0, "\0\0\0\0\0\0\0\0", 8);
         struct stk_message_loader_ref closed = {.loader_id = 1};
