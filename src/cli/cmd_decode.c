@@ -149,6 +149,7 @@ static stoker_status begin(struct array *array, const char *path, stoker_error *
     if (snprintf(array->temporary, sizeof array->temporary, "%s.%ld.partial", path, (long)getpid()) >=
         (int)sizeof array->temporary)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the output path is too long");
+    STK_TRY(cli_check_output(path, err));
     cli_interrupt_removes(array->temporary);
     array->fd = open(array->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (array->fd < 0) return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot create '%s'", array->temporary);

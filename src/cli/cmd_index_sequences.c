@@ -108,6 +108,7 @@ static stoker_status publish(const char *path, const struct cli_texts *prefixes,
     char temporary[INDEX_PATH_BYTES_MAX];
     if (snprintf(temporary, sizeof temporary, "%s.%ld.partial", path, (long)getpid()) >= (int)sizeof temporary)
         return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "the output path is too long");
+    STK_TRY(cli_check_output(path, err));
     cli_interrupt_removes(temporary);
     FILE *out = fopen(temporary, "wb");
     if (!out) return stk_fail_os(err, STOKER_ERR_IO, errno, "cannot create '%s'", temporary);

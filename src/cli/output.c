@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -48,6 +49,14 @@ int cli_fail(const char *command, const stoker_error *err)
     stk_error_text(err, text, sizeof text);
     fprintf(stderr, "stoker %s: %s\n", command, text);
     return cli_exit_of(err->status);
+}
+
+stoker_status cli_check_output(const char *path, stoker_error *err)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0 || S_ISREG(facts.st_mode)) return STOKER_OK; /* other faults show up when it is made */
+    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "cannot create '%s': a %s has this name", path,
+                    S_ISDIR(facts.st_mode) ? "folder" : "device, pipe or socket");
 }
 
 int cli_finish(const char *command, int status)

@@ -18,6 +18,8 @@ int cli_fail(const char *command, const stoker_error *err);
 int cli_exit_of(stoker_status status);
 /* Flushes stdout: output that could not be written is an error too. `status` if all is well. */
 int cli_finish(const char *command, int status);
+/* For what is written beside and renamed: INVALID_ARGUMENT if a folder, a device or a pipe has this name. */
+stoker_status cli_check_output(const char *path, stoker_error *err);
 
 /* A JSON object that is printed as one line, members in the order in which they were set. NULL values are null. */
 struct cli_json;

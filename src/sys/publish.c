@@ -105,9 +105,18 @@ static int open_named(struct stk_publish *publish)
     return -1;
 }
 
+stoker_status stk_publish_check_name(const char *path, stoker_error *err)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0 || S_ISREG(facts.st_mode)) return STOKER_OK; /* other faults show up when it is made */
+    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT, "cannot create '%s': a %s has this name", path,
+                    S_ISDIR(facts.st_mode) ? "folder" : "device, pipe or socket");
+}
+
 stoker_status stk_publish_begin(const char *path, struct stk_publish *out, stoker_error *err)
 {
     struct stk_publish made = {.fd = -1, .pid = (int)getpid()};
+    STK_TRY(stk_publish_check_name(path, err));
     stoker_status status = STOKER_OK;
     char *folder = folder_of(path);
     made.path = strdup(path);

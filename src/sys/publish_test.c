@@ -171,8 +171,7 @@ static void test_publish_leaves_nothing_when_killed(void **state)
     (void)state;
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
-        print_message("no O_TMPFILE here\n");
-        skip();
+        STK_SKIP("no O_TMPFILE here");
     }
     (void)close(fd);
     pid_t child = fork();
@@ -197,8 +196,8 @@ static void test_fault_publish_failures_leave_what_was_there(void **state)
     assert_int_equal(stk_publish_begin("/nonexistent/x/a", &publish, &err), STOKER_ERR_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nonexistent/x/a"));
     assert_int_equal(stk_publish_begin("/proc/a", &publish, &err) < 0, 1);
-    assert_int_equal(mkdir(folder_path("d"), 0700), 0);
     assert_int_equal(stk_publish_begin(folder_path("d"), &publish, &err), STOKER_OK);
+    assert_int_equal(mkdir(folder_path("d"), 0700), 0); /* meanwhile */
     assert_int_equal(stk_publish_commit(&publish, &err), STOKER_ERR_IO);
     assert_int_equal(publish.fd, -1);
     assert_int_equal(rmdir(folder_path("d")), 0);
@@ -219,6 +218,32 @@ static void test_fault_publish_failures_leave_what_was_there(void **state)
     assert_int_equal(stk_publish_begin(folder_path("c"), &publish, &err), STOKER_OK);
     assert_int_equal(stk_publish_write(&publish, INT64_MAX, "x", 1, &err), STOKER_ERR_LIMIT);
     stk_publish_abort(&publish);
+}
+
+/* What is not a file keeps its name: a folder with all that is in it, or a device. */
+static void test_only_files_lose_their_names(void **state)
+{
+    (void)state;
+    stoker_error err = {0};
+    struct stk_publish publish;
+    assert_int_equal(mkdir(folder_path("d"), 0700), 0);
+    assert_int_equal(symlink("/dev/null", folder_path("device")), 0);
+    assert_int_equal(stk_publish_begin(folder_path("d"), &publish, &err), STOKER_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "a folder has this name"));
+    assert_int_equal(stk_publish_begin("/dev/null", &publish, &err), STOKER_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "device"));
+    assert_int_equal(stk_publish_begin(folder_path("device"), &publish, &err), STOKER_ERR_INVALID_ARGUMENT);
+    assert_int_equal(folder_entries(), 2);
+    assert_int_equal(unlink(folder_path("device")), 0);
+    assert_int_equal(rmdir(folder_path("d")), 0);
+
+    /* Links to nothing and to a file are replaced. */
+    assert_int_equal(symlink("nowhere", folder_path("link")), 0);
+    publish_text("link", "new");
+    publish_text("file", "old");
+    assert_int_equal(symlink("file", folder_path("other")), 0);
+    publish_text("other", "new");
+    expect_text("file", "old");
 }
 
 static void test_fault_a_full_disk_is_an_error(void **state)
@@ -372,6 +397,7 @@ int main(void)
         TEST(test_publish_takes_the_mode_of_the_umask),
         TEST(test_publish_leaves_nothing_when_killed),
         TEST(test_fault_publish_failures_leave_what_was_there),
+        TEST(test_only_files_lose_their_names),
         TEST(test_fault_a_full_disk_is_an_error),
         TEST(test_folders_are_made_with_parents),
         TEST(test_lock_has_one_holder_in_this_process),

@@ -97,7 +97,7 @@ static int change_mode(void) { return met(chmod(folder, 0777)); }
 static void expect(int (*attempt)(void), int error)
 {
     int status = locked(attempt);
-    if (status == CANNOT_LOCK) skip();
+    if (status == CANNOT_LOCK) STK_SKIP("seccomp cannot be used here");
     assert_int_equal(status, error);
 }
 
@@ -200,7 +200,7 @@ static void test_private_memory_is_limited_and_shared_is_not(void **state)
 {
     (void)state;
 #ifdef STK_SANITIZED
-    skip(); /* shadow memory is private memory, terabytes of it */
+    STK_SKIP("shadow memory is private memory, terabytes of it");
 #endif
     assert_int_equal(limited((uint64_t)256 << 20, (size_t)512 << 20), 1);
     assert_int_equal(limited((uint64_t)1024 << 20, (size_t)512 << 20), 0);
@@ -210,7 +210,7 @@ static void test_a_tighter_limit_stays(void **state)
 {
     (void)state;
 #ifdef STK_SANITIZED
-    skip(); /* as above */
+    STK_SKIP("shadow memory is private memory, terabytes of it");
 #endif
     pid_t child = fork();
     assert_true(child >= 0);
@@ -235,7 +235,7 @@ static void test_who_reads_object_storage_may_connect_and_no_more(void **state)
 {
     (void)state;
     int seen = locked_so(STK_SANDBOX_CONNECTS, make_socket);
-    if (seen == CANNOT_LOCK) skip();
+    if (seen == CANNOT_LOCK) STK_SKIP("seccomp cannot be used here");
     assert_int_equal(seen, NO_ERROR);
     assert_int_equal(locked_so(STK_SANDBOX_CONNECTS, be_a_server), EPERM);
     assert_int_equal(locked_so(STK_SANDBOX_CONNECTS, run_program), EPERM);

@@ -249,8 +249,7 @@ static void expect_refusal(uint64_t limit, size_t first, size_t second)
 {
     char group[1100];
     if (!make_group(limit, group, sizeof group)) {
-        print_message("no memory cgroup can be made here\n");
-        skip();
+        STK_SKIP("no memory cgroup can be made here");
     }
     pid_t child = fork();
     if (child == 0) _exit(reserve_twice(group, first, STOKER_OK, second));

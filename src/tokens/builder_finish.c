@@ -101,9 +101,13 @@ struct aside {
     struct stk_file_lock *claim;
 };
 
-static void aside_end(struct aside *aside, bool restore)
+static void aside_end(struct aside *aside, bool restore, stoker_error *err)
 {
-    if (aside->kept) (void)(restore ? rename(aside->kept, aside->path) : unlink(aside->kept));
+    if (aside->kept && !restore) (void)unlink(aside->kept);
+    if (aside->kept && restore && rename(aside->kept, aside->path) != 0)
+        (void)stk_fail_os(err, STOKER_ERR_IO, errno,
+                          "publishing failed, and what was '%s' has to stay under the name '%s'", aside->path,
+                          aside->kept);
     if (aside->fd >= 0) (void)close(aside->fd); /* it was only for the claim */
     stk_file_lock_release(aside->claim);
     free(aside->path);
@@ -113,6 +117,7 @@ static void aside_end(struct aside *aside, bool restore)
 
 static stoker_status aside_begin(const char *path, struct aside *out, stoker_error *err)
 {
+    STK_TRY(stk_publish_check_name(path, err)); /* once more: building may have taken hours */
     struct aside made = {strdup(path), stk_leftover_name(path, STK_ENDING_OLD), -1, NULL};
     if (!made.path || !made.kept) {
         free(made.path);
@@ -127,7 +132,7 @@ static stoker_status aside_begin(const char *path, struct aside *out, stoker_err
     free(made.kept);
     out->kept = NULL;
     if (os_error == ENOENT) return STOKER_OK;
-    aside_end(out, false);
+    aside_end(out, false, NULL);
     return stk_fail_os(err, STOKER_ERR_IO, os_error, "cannot replace '%s'", path);
 }
 
@@ -143,8 +148,8 @@ static stoker_status publish_both(stoker_dataset_builder *builder, struct stk_pu
     stoker_status status = aside_begin(idx->path, &old_idx, err);
     if (status == STOKER_OK) status = aside_begin(builder->bin.path, &old_bin, err);
     if (status == STOKER_OK) status = stk_publish_commit_pair(&builder->bin, idx, err);
-    aside_end(&old_bin, status < 0);
-    aside_end(&old_idx, status < 0);
+    aside_end(&old_bin, status < 0, err);
+    aside_end(&old_idx, status < 0, err);
     if (status == STOKER_OK && paths[0] && paths[1]) stk_leftovers_remove((const char *const *)paths, 2, true);
     free(paths[0]);
     free(paths[1]);

@@ -2,6 +2,7 @@
 #include "tokens/builder_internal.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,16 @@ static void test_names_that_cannot_be(void **state)
     assert_int_equal(stoker_dataset_builder_finalize(builder, NULL, &err), STOKER_ERR_INVALID_ARGUMENT);
     assert_int_equal(stoker_dataset_builder_finalize(builder, builder->bin.path, &err), STOKER_ERR_INVALID_ARGUMENT);
     assert_int_equal(stoker_dataset_builder_finalize(builder, in_folder("no/x.idx"), &err), STOKER_ERR_NOT_FOUND);
+    assert_int_equal(fixture_entries(), 0);
+    assert_int_equal(mkdir(in_folder("d"), 0700), 0); /* a folder keeps its name, whichever of the two it has */
+    assert_int_equal(mkdir(in_folder("d/in"), 0700), 0);
+    assert_int_equal(stoker_dataset_builder_finalize(builder, in_folder("d"), &err), STOKER_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "a folder has this name"));
+    assert_int_equal(mkdir(builder->bin.path, 0700), 0); /* since the builder was made */
+    assert_int_equal(stoker_dataset_builder_finalize(builder, in_folder("x.idx"), &err), STOKER_ERR_INVALID_ARGUMENT);
+    assert_int_equal(rmdir(builder->bin.path), 0);
+    assert_int_equal(rmdir(in_folder("d/in")), 0);
+    assert_int_equal(rmdir(in_folder("d")), 0);
     assert_int_equal(fixture_entries(), 0);
     finish(builder, "x");
     expect_files("x", &fixture_three, fixture_tokens, sizeof fixture_tokens);

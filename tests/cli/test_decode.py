@@ -41,6 +41,15 @@ def test_frames_by_time(stoker, golden, tmp_path):
     assert done.returncode == 2 and "second 2 is asked for, the clip lasts 2 seconds" in done.stderr
 
 
+def test_only_files_are_replaced(stoker, golden, tmp_path):
+    clip = golden / "h264_bframes_g12.mp4"
+    (tmp_path / "folder").mkdir()
+    for name, kind in (("folder", "folder"), ("/dev/null", "device")):
+        done = stoker("decode", clip, "--frames", "1", "-o", name)
+        assert done.returncode == 2 and f"cannot create '{name}': a {kind}" in done.stderr
+    assert os.listdir(tmp_path) == ["folder"] and not os.path.isfile("/dev/null")
+
+
 def test_plan_is_printed_and_nothing_is_decoded(stoker, golden, tmp_path):
     clip = golden / "h264_bframes_g12.mp4"
     plan = json.loads(stoker("decode", clip, "--frames", "59,1", "--plan", "--json").stdout)
