@@ -55,7 +55,7 @@ static void test_connect_and_accept(void **state)
 static void test_another_user_is_refused_by_both_sides(void **state)
 {
     (void)state;
-    if (geteuid() != 0) skip(); /* only root can become someone else */
+    if (geteuid() != 0) STK_SKIP("only root can become someone else");
     char name[64];
     int listener = -1, server = -1, status = 0;
     stoker_error err = {0};

@@ -28,7 +28,7 @@ static void check(uint32_t datasets)
 static void test_each_number_of_slots(void **state)
 {
     (void)state;
-    if (!stk_blend_is_wide()) skip();
+    if (!stk_blend_is_wide()) STK_SKIP("no AVX2");
     for (uint32_t datasets = 1; datasets <= DATASETS; datasets += datasets < 70 ? 1 : 43) {
         for (uint32_t k = 0; k < datasets; k++) weights[k] = 1.0 + (k * 37 % 211) * 0.317;
         stk_weights_normalize(weights, datasets, weights);
@@ -39,7 +39,7 @@ static void test_each_number_of_slots(void **state)
 static void test_ties_go_to_the_lowest_number(void **state)
 {
     (void)state;
-    if (!stk_blend_is_wide()) skip();
+    if (!stk_blend_is_wide()) STK_SKIP("no AVX2");
     for (uint32_t datasets = 2; datasets <= 128; datasets = datasets * 3 / 2) {
         for (uint32_t k = 0; k < datasets; k++) weights[k] = (double)(1 + k % 5) / 256;
         check(datasets);
@@ -51,7 +51,7 @@ static void test_ties_go_to_the_lowest_number(void **state)
 static void test_datasets_that_are_used_up_leave(void **state)
 {
     (void)state;
-    if (!stk_blend_is_wide()) skip();
+    if (!stk_blend_is_wide()) STK_SKIP("no AVX2");
     for (uint32_t datasets = 1; datasets <= 150; datasets += 1 + datasets / 3) {
         uint64_t sizes[150], total = 0;
         struct stk_blend_ways plain = stk_blend_scalar;

@@ -5,7 +5,7 @@
 
 static void need_wide(void)
 {
-    if (!stk_random_is_wide()) skip();
+    if (!stk_random_is_wide()) STK_SKIP("no AVX2");
 }
 
 static void check_draws(struct stk_mt19937 *random, uint32_t max, uint32_t mask, uint32_t count)

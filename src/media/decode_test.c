@@ -288,7 +288,7 @@ static void test_many_opens_leave_no_memory_behind(void **state)
 {
     (void)state;
 #ifdef STK_SANITIZED
-    skip(); /* the sanitizer keeps freed memory for a while */
+    STK_SKIP("the sanitizer keeps freed memory for a while");
 #endif
     struct stk_decoder *decoder = make_decoder();
     struct stk_form form = form_of(1, 32, 32, STOKER_DTYPE_FLOAT32);

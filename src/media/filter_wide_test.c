@@ -51,7 +51,7 @@ static void compare_once(void)
 static void test_filter_wide_equals_plain(void **state)
 {
     (void)state;
-    if (!stk_filter_is_wide()) skip();
+    if (!stk_filter_is_wide()) STK_SKIP("no AVX2");
     for (int round = 0; round < 400; round++) compare_once();
 }
 

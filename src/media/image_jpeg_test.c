@@ -7,7 +7,7 @@
 static void test_jpeg_decodes_each_kind(void **state)
 {
     (void)state;
-    if (!stk_jpeg_available()) skip();
+    if (!stk_jpeg_available()) STK_SKIP("built without libturbojpeg");
     static const struct {
         const char *name;
         int apart_max; /* lossy; chroma of 4:2:0 is blurred over neighbours */
@@ -35,7 +35,7 @@ static void test_jpeg_decodes_each_kind(void **state)
 static void test_jpeg_reduces(void **state)
 {
     (void)state;
-    if (!stk_jpeg_available()) skip();
+    if (!stk_jpeg_available()) STK_SKIP("built without libturbojpeg");
     for (uint32_t reduce = 2; reduce <= 8; reduce *= 2) {
         struct fixture_run run = fixture_decode("valid_jpeg_444_progressive", stk_jpeg_decode, false, false, reduce);
         assert_int_equal(run.status, STOKER_OK);
@@ -49,7 +49,7 @@ static void test_jpeg_reduces(void **state)
 static void test_jpeg_damage(void **state)
 {
     (void)state;
-    if (!stk_jpeg_available()) skip();
+    if (!stk_jpeg_available()) STK_SKIP("built without libturbojpeg");
     struct fixture_run run = fixture_decode("bad_jpeg_cut", stk_jpeg_decode, false, true, 1);
     assert_int_equal(run.status, STOKER_ERR_CORRUPT);
     assert_true(run.pixels.usable);

@@ -7,7 +7,7 @@
 static void test_png_is_exact(void **state)
 {
     (void)state;
-    if (!stk_png_available()) skip();
+    if (!stk_png_available()) STK_SKIP("built without libspng");
     static const char *const names[] = {"valid_png_rgb", "valid_png_rgba_exif8", "valid_png_deep",
                                         "valid_png_interlaced", "valid_apng"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -24,7 +24,7 @@ static void test_png_is_exact(void **state)
 static void test_png_gives_alpha_if_asked(void **state)
 {
     (void)state;
-    if (!stk_png_available()) skip();
+    if (!stk_png_available()) STK_SKIP("built without libspng");
     struct fixture_run run = fixture_decode("valid_png_rgba_exif8", stk_png_decode, true, false, 1);
     assert_int_equal(run.status, STOKER_OK);
     assert_int_equal(run.pixels.channels, 4);
@@ -45,7 +45,7 @@ static void test_png_gives_alpha_if_asked(void **state)
 static void test_png_damage(void **state)
 {
     (void)state;
-    if (!stk_png_available()) skip();
+    if (!stk_png_available()) STK_SKIP("built without libspng");
     struct fixture_run run = fixture_decode("damaged_png_short", stk_png_decode, false, true, 1);
     assert_int_equal(run.status, STOKER_ERR_CORRUPT);
     assert_true(run.pixels.usable); /* two or three lines of twelve */

@@ -50,7 +50,7 @@ static void test_image_probe(void **state)
 static void test_image_keeps_size_and_turns(void **state)
 {
     (void)state;
-    if (!stk_image_available(STOKER_IMAGE_PNG)) skip();
+    if (!stk_image_available(STOKER_IMAGE_PNG)) STK_SKIP("built without libspng");
     uint8_t dst[FIXTURE_WIDTH * FIXTURE_HEIGHT * 3];
     stoker_image_spec spec = keep_form();
     stoker_image_result result;
@@ -121,7 +121,7 @@ static void test_image_scales_and_crops(void **state)
 static void test_image_composites_alpha(void **state)
 {
     (void)state;
-    if (!stk_image_available(STOKER_IMAGE_PNG)) skip();
+    if (!stk_image_available(STOKER_IMAGE_PNG)) STK_SKIP("built without libspng");
     uint8_t dst[FIXTURE_WIDTH * FIXTURE_HEIGHT * 3];
     stoker_image_spec spec = keep_form();
     stoker_error err;

@@ -7,7 +7,7 @@
 static void test_webp_decodes_each_kind(void **state)
 {
     (void)state;
-    if (!stk_webp_available()) skip();
+    if (!stk_webp_available()) STK_SKIP("built without libwebp");
     struct fixture_run run = fixture_decode("valid_webp_lossy", stk_webp_decode, false, false, 1);
     assert_int_equal(run.status, STOKER_OK);
     assert_true(fixture_distance(run.pixels.data, run.pixels.stride, 3) <= 30);
@@ -25,7 +25,7 @@ static void test_webp_decodes_each_kind(void **state)
 static void test_webp_damage(void **state)
 {
     (void)state;
-    if (!stk_webp_available()) skip();
+    if (!stk_webp_available()) STK_SKIP("built without libwebp");
     struct fixture_run run = fixture_decode("bad_webp_cut", stk_webp_decode, false, true, 1);
     assert_int_equal(run.status, STOKER_ERR_CORRUPT);
     assert_non_null(strstr(run.err.message, "WebP data is damaged"));

@@ -72,7 +72,7 @@ static void compare_once(void)
 static void test_resample_wide_equals_plain(void **state)
 {
     (void)state;
-    if (!stk_resample_is_wide()) skip();
+    if (!stk_resample_is_wide()) STK_SKIP("no AVX2");
     for (int round = 0; round < 400; round++) compare_once();
 }
 

@@ -214,7 +214,7 @@ static void test_a_sample_that_needs_more_memory_than_it_may_have_is_bad(void **
 {
     (void)state;
 #ifdef STK_SANITIZED
-    skip(); /* shadow memory passes any limit */
+    STK_SKIP("the sanitizer's shadow memory passes any limit");
 #endif
     struct session session;
     begin(&session, (struct plane_loader){.on_error = STOKER_ON_ERROR_SKIP, .worker_bytes = UINT64_C(256) << 20});

@@ -70,7 +70,7 @@ static void test_segment_that_cannot_be_mapped_costs_one_batch(void **state)
 {
     (void)state;
 #ifdef STK_SANITIZED
-    skip(); /* shadow memory passes any limit */
+    STK_SKIP("the sanitizer's shadow memory passes any limit");
 #endif
     struct fake_server fake;
     struct rlimit before, none;

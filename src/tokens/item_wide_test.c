@@ -23,7 +23,7 @@ static uint64_t noise(void)
 static const struct stk_item_ops *wide_or_skip(void)
 {
     const struct stk_item_ops *wide = stk_item_wide();
-    if (!wide) skip();
+    if (!wide) STK_SKIP("no AVX2");
     return wide;
 }
 

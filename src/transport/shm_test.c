@@ -155,7 +155,7 @@ static void test_segment_without_room_is_mapped_when_there_is_some(void **state)
 {
     (void)state;
 #ifdef STK_SANITIZED
-    skip(); /* shadow memory passes any limit */
+    STK_SKIP("the sanitizer's shadow memory passes any limit");
 #endif
     struct stk_shm_table *table = new_table();
     struct stk_shm_mapping *mapping;

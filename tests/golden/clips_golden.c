@@ -32,7 +32,7 @@ static int make_clips(void **state)
 static const char *clip(const char *name)
 {
     static char path[8192];
-    if (!have_clips) skip(); /* no ffmpeg program, or without an encoder */
+    if (!have_clips) STK_SKIP("no ffmpeg program, or without an encoder");
     assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
     return path;
 }
@@ -292,7 +292,7 @@ static void test_situation_55_sixteen_readers_at_random(void **state)
     (void)state;
     struct reader readers[16];
     struct stk_thread *threads[16];
-    if (!have_clips) skip();
+    if (!have_clips) STK_SKIP("no ffmpeg program, or without an encoder");
     for (uint64_t i = 0; i < 16; i++) {
         readers[i] = (struct reader){i, 0};
         assert_int_equal(stk_thread_start("reader", read_at_random, &readers[i], &threads[i], NULL), STOKER_OK);
