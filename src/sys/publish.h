@@ -23,8 +23,8 @@ struct stk_publish {
     bool unsynced; /* set by the caller after begin: names are given without syncing; a power cut may leave holes */
 };
 
-/* Whether a file may take this name: it is free, or that of an ordinary file or of a link to one. Folders, devices, pipes
- * and links to them keep theirs: INVALID_ARGUMENT, with a sentence that says what has the name. */
+/* Whether a file may take this name: it is free, or that of an ordinary file or of a link to one. Folders, devices,
+ * pipes and links to them keep theirs: INVALID_ARGUMENT, with a sentence that says what has the name. */
 stoker_status stk_publish_check_name(const char *path, stoker_error *err);
 /* Creates the temporary file (unique, in path's folder). INVALID_ARGUMENT (see above), NOT_FOUND (no such folder), IO,
  * NO_SPACE, NO_MEMORY. */
