@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `stoker probe`: facts of video files, as a table or one JSON object a line. Folders are walked in sorted order; in
- * them, files that are no media at all are reported like any other, so that nothing is skipped silently.
+ * them, files that are no media at all are reported like any other, so that nothing is skipped silently. Each is read
+ * in a process of its own: no file ends the walk.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/isolated.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -28,26 +30,47 @@ struct probe {
 
 static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }
 
-static void put_audio(struct cli_json *json, const char *path, bool exact)
+/* What is asked of one file, and told. */
+struct facts {
+    const char *path;
+    uint32_t flags;
+    stoker_media_info video;
+    stoker_audio_info audio;
+};
+
+static stoker_status look_at_video(void *argument, stoker_error *err)
 {
-    stoker_audio_info info;
-    if (stoker_audio_probe(path, exact ? STOKER_PROBE_EXACT : 0, &info, NULL) < 0) {
+    struct facts *facts = argument;
+    return stoker_media_probe(facts->path, facts->flags, &facts->video, err);
+}
+
+static stoker_status look_at_audio(void *argument, stoker_error *err)
+{
+    struct facts *facts = argument;
+    return stoker_audio_probe(facts->path, facts->flags, &facts->audio, err);
+}
+
+static void put_audio(struct cli_json *json, struct facts *facts)
+{
+    const stoker_audio_info *info = &facts->audio;
+    if (cli_isolated(look_at_audio, facts, sizeof *facts, NULL) < 0) {
         cli_json_null(json, "audio");
         return;
     }
     struct cli_json *audio = cli_json_begin();
-    cli_json_text(audio, "codec", info.codec);
-    cli_json_integer(audio, "rate", info.rate);
-    cli_json_integer(audio, "channels", info.channels);
-    cli_json_real(audio, "duration_s", info.duration_s);
+    cli_json_text(audio, "codec", info->codec);
+    cli_json_integer(audio, "rate", info->rate);
+    cli_json_integer(audio, "channels", info->channels);
+    cli_json_real(audio, "duration_s", info->duration_s);
     cli_json_object(json, "audio", audio);
 }
 
-static void print_json(const char *path, const stoker_media_info *info, const char *error, bool exact)
+static void print_json(struct facts *facts, const char *error)
 {
+    const stoker_media_info *info = &facts->video;
     struct cli_json *json = cli_json_begin();
     cli_json_text(json, "schema", "stoker.probe/1");
-    cli_json_text(json, "path", path);
+    cli_json_text(json, "path", facts->path);
     cli_json_text(json, "codec", error ? NULL : info->codec);
     cli_json_integer(json, "width", info->width);
     cli_json_integer(json, "height", info->height);
@@ -65,7 +88,7 @@ static void print_json(const char *path, const stoker_media_info *info, const ch
     cli_json_text(json, "range", error ? NULL : text_or_null(info->range));
     cli_json_bool(json, "interlaced", info->interlaced);
     cli_json_bool(json, "alpha", info->alpha);
-    put_audio(json, path, exact);
+    put_audio(json, facts);
     cli_json_end(json);
 }
 
@@ -83,22 +106,21 @@ static void print_row(const char *path, const stoker_media_info *info, const cha
 
 static void probe_file(struct probe *probe, const char *path)
 {
-    stoker_media_info info;
+    struct facts facts = {.path = path, .flags = probe->exact ? STOKER_PROBE_EXACT : 0};
     stoker_error err;
-    memset(&info, 0, sizeof info);
-    stoker_status status = stoker_media_probe(path, probe->exact ? STOKER_PROBE_EXACT : 0, &info, &err);
+    stoker_status status = cli_isolated(look_at_video, &facts, sizeof facts, &err);
     if (status < 0) {
-        struct stat facts;
-        if (stat(path, &facts) == 0) info.bytes = (uint64_t)facts.st_size;
+        struct stat found;
+        if (stat(path, &found) == 0) facts.video.bytes = (uint64_t)found.st_size;
         if (probe->status == CLI_EXIT_DONE) probe->status = cli_exit_of(status);
     }
     if (!probe->json && probe->files == 0)
         printf("%-12s %-11s %4s %8s %10s %12s  %s\n", "codec", "size", "turn", "frames", "seconds", "bytes", "path");
     probe->files++;
     if (probe->json)
-        print_json(path, &info, status < 0 ? err.message : NULL, probe->exact);
+        print_json(&facts, status < 0 ? err.message : NULL);
     else
-        print_row(path, &info, status < 0 ? err.message : NULL);
+        print_row(path, &facts.video, status < 0 ? err.message : NULL);
     (void)fflush(stdout); /* a reader at the other end sees each file as it is done; failures are found at the end */
 }
 

@@ -34,6 +34,19 @@ def test_json_agrees_with_the_reference(stoker, golden):
                 assert abs(row["duration_s"] - float(clip["container_duration"])) < 0.1
 
 
+def test_a_file_that_crashes_a_decoder_is_one_row(stoker, golden):
+    """An assertion of libavcodec 59 fails in it; other versions may read it. The next file is read in any case."""
+    bad, good = golden.parents[1] / "fuzz/corpus/media/crash_h264_assert.mkv", golden / "h264_bframes_g12.mp4"
+    for flags in ([], ["--exact"]):
+        done = stoker("probe", "--json", *flags, bad, good)
+        rows = lines(done)
+        assert done.returncode in (0, 3) and [row["path"] for row in rows] == [str(bad), str(good)]
+        assert rows[1]["error"] is None and rows[1]["frames"] == 60
+        if rows[0]["error"]:
+            assert done.returncode == 3 and rows[0]["bytes"] == bad.stat().st_size
+            assert "crashed (signal 6" in rows[0]["error"]
+
+
 def test_pictures_are_told(stoker, golden):
     rows = {row["path"].rpartition("/")[2]: row for row in lines(stoker("probe", "--json", golden))}
     colour = [(rows[name]["pixel_format"], rows[name]["bit_depth"], rows[name]["matrix"], rows[name]["range"])
