@@ -31,6 +31,7 @@ __attribute__((weak, visibility("default"))) void print_message(const char *cons
         int length = vsnprintf(line, sizeof line, format + 4, arguments);
         if (length > 0 && length < (int)sizeof line && line[length - 1] == '\n') line[length - 1] = 0;
         printf("%s: %s\n", line, stk_skip_reason);
+        (void)fflush(stdout); /* a forked child would print it again */
     } else {
         vprint_message(format, arguments);
     }
