@@ -10,7 +10,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/fake_dataserver.h"
 
-enum { TRIES_MAX = 64 };
+enum { TRIES_MAX = 64, UNSENT_MAX = 4 };
 #define LONG_NS (20 * STK_SECOND_NS)
 
 static void fault_open_client(void **state)
@@ -97,6 +97,8 @@ static void fault_loader_calls(void **state)
     fake_stop(&fake);
 }
 
+/* But for the buffers of messages: they are as many as were ever unsent at a time, and the thread that sends them may be
+ * late for the first time at any batch. */
 static void test_warm_loader_allocates_nothing(void **state)
 {
     (void)state;
@@ -114,7 +116,7 @@ static void test_warm_loader_allocates_nothing(void **state)
         stoker_batch_unref(batch);
         assert_int_equal(fake_expect_release(&fake, slabs, 4), 1);
     }
-    assert_int_equal(allocations_count() - before, 0);
+    assert_in_range(allocations_count() - before, 0, UNSENT_MAX);
     stoker_loader_close(loader);
     stoker_client_close(fake.client);
     fake_stop(&fake);
