@@ -71,6 +71,17 @@ static stoker_status stems_add(struct stems *stems, const char *name, size_t siz
     return STOKER_OK;
 }
 
+/* Folders and others that are no files are none of the datasets; a link of a dataset's name that leads nowhere is one
+ * that would be missing in the result. */
+static stoker_status check_passed_over(const char *path, const char *ending, stoker_error *err)
+{
+    struct stat facts;
+    if (strcmp(ending, ".idx") != 0 && strcmp(ending, ".bin") != 0) return STOKER_OK;
+    if (stat(path, &facts) == 0 || lstat(path, &facts) != 0 || !S_ISLNK(facts.st_mode)) return STOKER_OK;
+    return stk_fail(err, STOKER_ERR_NOT_FOUND, "'%s' is a link that leads to no file; expected a file, or no such link",
+                    path);
+}
+
 /* Adds the stem of one entry; its partner must be there. */
 static stoker_status take_entry(struct merge *merge, const char *name, stoker_error *err)
 {
@@ -80,7 +91,7 @@ static stoker_status take_entry(struct merge *merge, const char *name, stoker_er
     size_t size = (size_t)(ending - name);
     if (!join(path, merge->input, name, ""))
         return stk_fail(err, STOKER_ERR_LIMIT, "the path of '%s' is too long", name);
-    if (!is_file(path)) return STOKER_OK;
+    if (!is_file(path)) return check_passed_over(path, ending, err);
     (void)snprintf(stem, sizeof stem, "%.*s", (int)size, name);
     if (!join(path, merge->input, stem, partner) || !is_file(path)) {
         path[strlen(path) - strlen(partner)] = 0;
@@ -122,6 +133,29 @@ static stoker_status check_output(const struct merge *merge, stoker_error *err)
     return stk_fail(err, STOKER_ERR_NOT_FOUND, "ERROR: %s is not a directory or does not exist", folder);
 }
 
+static bool same_file(const char *left, const char *right)
+{
+    struct stat one, other;
+    return stat(left, &one) == 0 && stat(right, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+/* A result that takes the name of an input would be counted again by the next merge. */
+static stoker_status check_apart(const struct merge *merge, const char *const outputs[2], stoker_error *err)
+{
+    static const char *const extensions[] = {".bin", ".idx"};
+    char path[INDEX_PATH_BYTES_MAX];
+    for (size_t i = 0; i < merge->stems.count; i++)
+        for (int input = 0; input < 2; input++)
+            for (int output = 0; output < 2; output++)
+                if (join(path, merge->input, merge->stems.names[i], extensions[input]) &&
+                    same_file(path, outputs[output]))
+                    return stk_fail(err, STOKER_ERR_INVALID_ARGUMENT,
+                                    "the output '%s' is the input '%s'; expected an output prefix that is no input",
+                                    outputs[output], path);
+    return STOKER_OK;
+}
+
 static stoker_status add_input(struct merge *merge, const char *prefix, const char *bin_path, stoker_error *err)
 {
     stoker_dataset_options options = STOKER_DATASET_OPTIONS_INIT;
@@ -154,6 +188,7 @@ static stoker_status run(struct merge *merge, stoker_error *err)
     STK_TRY(check_output(merge, err));
     if (!join(bin_path, "", merge->output, ".bin") || !join(idx_path, "", merge->output, ".idx"))
         return stk_fail(err, STOKER_ERR_LIMIT, "the output prefix is too long");
+    STK_TRY(check_apart(merge, (const char *const[]){bin_path, idx_path}, err));
     for (size_t i = 0; i < merge->stems.count; i++) {
         if (!join(prefix, merge->input, merge->stems.names[i], "")) continue; /* was short enough before */
         STK_TRY(add_input(merge, prefix, bin_path, err));

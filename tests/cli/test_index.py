@@ -212,6 +212,38 @@ def test_merge_refuses_what_does_not_fit(stoker, tmp_path):
     assert "ends at byte 3" in stoker("index", "merge", "--input", "in", "--output-prefix", "./out").stderr
 
 
+@pytest.mark.parametrize("output", ["in/a", "./a", "linked/b", "./hard"])
+def test_merge_refuses_an_output_that_is_an_input(stoker, tmp_path, output):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "linked").symlink_to("in")
+    for extension in ("idx", "bin"):
+        for name in ("a", "b"):
+            shutil.copy(BUILDER / f"items_uint16.{extension}", tmp_path / "in" / f"{name}.{extension}")
+        (tmp_path / f"a.{extension}").symlink_to(f"in/a.{extension}")
+    os.link(tmp_path / "in" / "b.idx", tmp_path / "hard.idx")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "in").iterdir()}
+    done = stoker("index", "merge", "--input", "in", "--output-prefix", output)
+    assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+    assert f"'{output}." in done.stderr and f"is the input 'in/{'a' if output.endswith('a') else 'b'}." in done.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "in").iterdir()} == before
+    for _ in range(2):  # into the folder: the second time it is an input
+        done = stoker("index", "merge", "--input", "in", "--output-prefix", "in/c")
+    assert done.returncode == 2 and "'in/c.bin' is the input 'in/c.bin'" in done.stderr
+
+
+def test_merge_names_a_link_that_leads_nowhere(stoker, tmp_path):
+    (tmp_path / "in").mkdir()
+    for extension in ("idx", "bin"):
+        shutil.copy(BUILDER / f"items_uint16.{extension}", tmp_path / "in" / f"a.{extension}")
+    (tmp_path / "in" / "note").symlink_to("absent")
+    assert stoker("index", "merge", "--input", "in", "--output-prefix", "./out").returncode == 0
+    for extension in ("idx", "bin"):
+        (tmp_path / "in" / f"b.{extension}").symlink_to(f"../absent.{extension}")
+    done = stoker("index", "merge", "--input", "in", "--output-prefix", "./more")
+    assert done.returncode == 3 and "'in/b." in done.stderr and "leads to no file" in done.stderr
+    assert not (tmp_path / "more.bin").exists()
+
+
 def test_merge_of_modes(stoker, tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
