@@ -66,7 +66,12 @@ static stoker_status copy_data(stoker_dataset_builder *builder, const char *bin_
         if (builder->written + size > builder->file_end) builder->file_end = builder->written + size;
         status = stk_copy_bytes(file.fd, builder->bin.fd, builder->written, size, !builder->bin.unsynced,
                                 &builder->canceled, err);
-        if (status < 0) stk_error_context(err, "%s", bin_path);
+        if (status == STOKER_ERR_CORRUPT) /* of the source; a full disk is the other's, and the rest may be of both */
+            stk_error_context(err, "%s", bin_path);
+        else if (status == STOKER_ERR_NO_SPACE || status == STOKER_ERR_LIMIT)
+            stk_error_context(err, "%s", builder->bin.path);
+        else if (status < 0)
+            stk_error_context(err, "%s to %s", bin_path, builder->bin.path);
     }
     stk_file_close(&file);
     if (status == STOKER_OK) builder->written += size;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tokens/builder_internal.h"
 
+#include "base/error.h"
 #include "tests/support/allocations.h"
 #include "tokens/builder_fixture.h"
 
@@ -11,8 +12,11 @@ int __wrap_fsync(int fd);
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
 
+static int write_error;
+
 ssize_t __wrap_pwrite64(int fd, const void *data, size_t size, off_t offset)
 {
+    if (write_error) return errno = write_error, -1;
     return __real_pwrite64(fd, data, size, offset);
 }
 
@@ -107,6 +111,26 @@ static void test_fault_each_allocation_fails_cleanly(void **state)
     assert_true(rounds >= 6);
 }
 
+static void test_fault_names_the_file_that_is_at_fault(void **state)
+{
+    (void)state;
+    const char *prefix = fixture_write("in", &fixture_three, fixture_tokens, sizeof fixture_tokens);
+    const int errors[] = {ENOSPC, EDQUOT, EIO};
+    for (int i = 0; i < 3; i++) {
+        stoker_error err = {0};
+        char text[STOKER_ERROR_MESSAGE_BYTES + STOKER_ERROR_CONTEXT_BYTES];
+        stoker_dataset_builder *builder = new_builder("out", STOKER_TOKEN_UINT16, false, false);
+        write_error = errors[i];
+        stoker_status status = stoker_dataset_builder_add_index(builder, prefix, &err);
+        write_error = 0;
+        assert_int_equal(status, i < 2 ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO);
+        stk_error_text(&err, text, sizeof text);
+        assert_non_null(strstr(text, "/out.bin: cannot copy 26 bytes"));
+        assert_int_equal(strstr(text, "/in.bin") != NULL, i == 2); /* an I/O error may be of both */
+        stoker_dataset_builder_destroy(builder);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +138,7 @@ int main(void)
         FIXTURE_TEST(test_merge_of_many_documents_and_modes),
         FIXTURE_TEST(test_merge_refuses_what_would_be_garbage),
         FIXTURE_TEST(test_fault_each_allocation_fails_cleanly),
+        FIXTURE_TEST(test_fault_names_the_file_that_is_at_fault),
     };
     return stk_run_tests(tests);
 }
