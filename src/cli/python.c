@@ -25,7 +25,8 @@ static const char starter[] =
     "    from stoker._tools.command import run\n"
     "except ImportError as error:\n"
     "    print(f'stoker {command}: {sys.executable} cannot import the Python package stoker: {error}\\n'\n"
-    "          'hint: STOKER_PYTHON names the interpreter that it is installed for', file=sys.stderr)\n"
+    "          'hint: STOKER_PYTHON names the interpreter that it is installed for',\n"
+    "          file=sys.stderr or open('/dev/null', 'w'))\n"
     "    sys.exit(4)\n"
     "sys.exit(run(command, tool.main))\n";
 

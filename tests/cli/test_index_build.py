@@ -66,6 +66,19 @@ def test_same_from_the_command_line(stoker, tmp_path):
     assert report == case["result"]
 
 
+@pytest.mark.parametrize("closed, status", [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), ("> /dev/full", 4), ("2> /dev/full", 0)])
+@pytest.mark.parametrize("more", [[], ["--plan"], ["--json"]], ids=str)
+def test_closed_and_full_streams(program, tmp_path, closed, status, more):
+    words = [program, "index", "build", *COMMON, *BLEND, "--data-cache-path", "c", "--progress", *more]
+    done = subprocess.run(["bash", "-c", f'"$@" {closed}', "bash", *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status and "Traceback" not in done.stderr, done.stderr
+    assert bool(done.stdout) == (closed[0] == "2")
+    if status:
+        assert done.stderr.splitlines()[-1] == (
+            "stoker index build: cannot write the standard output: No space left on device")
+    assert (tmp_path / "c").exists() == ("--plan" not in more)
+
+
 # --------------------------------------------------------------------------------------------------------------- sizes
 
 @pytest.mark.parametrize("arguments, expected", [

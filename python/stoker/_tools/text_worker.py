@@ -19,6 +19,8 @@ import sys
 import time
 import zlib
 
+from .command import writing
+
 REPORT_S = 0.25
 CHECK_BYTES = 64 << 10  # of each chunk: encoded whole too, and compared
 DTYPES = {8: ("uint16", 2), 4: ("int32", 4)}
@@ -44,8 +46,9 @@ class Part:
         self.crc = zlib.crc32(tokens, self.crc)
         self.size += len(tokens)
         rest = memoryview(tokens)
-        while rest:
-            rest = rest[self.file.write(rest):]
+        with writing(self.file.name):
+            while rest:
+                rest = rest[self.file.write(rest):]
 
     def commit(self) -> list:
         """Gives what the journal keeps: sizes and checksums, sequences, tokens."""
@@ -54,7 +57,7 @@ class Part:
         offsets.pop()
         index = b"".join([struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, self.code, len(self.lengths), len(self.documents)),
                           *(_little(values) for values in (self.lengths, offsets, self.documents))])
-        with open(self._temporary(".idx"), "wb") as file:
+        with writing(self._temporary(".idx")), open(self._temporary(".idx"), "wb") as file:
             file.write(index)
         self.file.close()
         for suffix in (".bin", ".idx"):
@@ -227,7 +230,7 @@ def main(pipe, settings: dict, parent: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the workers are what runs side by side
     from .. import errors
     from .._core import die_with_parent
-    from .command import Refusal, status_of
+    from .command import Refusal, status_of, text_of
     from .text_input import BLOCK_BYTES, range_blocks
     if not die_with_parent(parent):
         return
@@ -251,7 +254,7 @@ def main(pipe, settings: dict, parent: int) -> None:
     except Refusal as error:
         message = "failed", str(error), error.status, error.hint
     except Exception as error:
-        text = str(error) if isinstance(error, (errors.StokerError, OSError, AssertionError)) else \
+        text = text_of(error) if isinstance(error, (errors.StokerError, OSError, AssertionError)) else \
             f"{type(error).__name__}: {error}"
         message = "failed", text, status_of(error), ""
     with contextlib.suppress(OSError):

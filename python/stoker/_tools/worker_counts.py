@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 from . import partitions, text_input
-from .command import DATA, DONE, MACHINE, Refusal, print_json
+from .command import DATA, DONE, Refusal, print_json, writing
 
 CHUNKS_PER_WORKER = 4  # so that the end of a short run is not one worker at work and the others waiting
 CHUNK_BYTES_MIN = 64 << 10
@@ -45,12 +45,8 @@ def counts_of(arguments) -> list[int]:
 
 
 def take_sample(sources: list[text_input.Source], path: str, lines: int) -> None:
-    with open(path, "wb") as file:
-        try:
-            file.writelines(itertools.islice(partitions.whole_lines(sources), lines))
-        except (EOFError, OSError) as error:  # a damaged compressed file, or a full disk
-            raise Refusal(f"cannot take a sample of the input: {error}",
-                          MACHINE if getattr(error, "errno", None) else DATA) from None
+    with writing(path), open(path, "wb") as file:
+        file.writelines(itertools.islice(partitions.whole_lines(sources), lines))
 
 
 def find(arguments, run_class) -> int:
