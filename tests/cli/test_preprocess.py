@@ -517,6 +517,107 @@ def test_input_that_changes_is_noticed(tmp_path):
         source.check_unchanged()
 
 
+# ------------------------------------------------------------------------------------------ pipes and standard streams
+
+def shell(program, tmp_path, text, **more):
+    """A line of bash in which $P is the command with byte ids; nothing of stoker is named in what it must not print."""
+    line = f"{program} preprocess --tokenizer-type ByteLevelTokenizer --workers 1 --output-prefix out"
+    return subprocess.run(["bash", "-c", text.replace("$P", line)], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                          **more)
+
+
+@pytest.mark.parametrize("text", [
+    "$P --input <(cat in.jsonl)", "cat in.jsonl | $P --input /dev/stdin", "cat in.jsonl | $P --input -",
+    "$P --input /dev/stdin < in.jsonl", "$P --input /dev/fd/3 3< in.jsonl", "$P --input <(head -1 in.jsonl) <(tail -n +2 in.jsonl)",
+    "mkfifo fifo; (cat in.jsonl > fifo &); $P --input fifo"])
+def test_pipes_are_read_as_streams(program, tmp_path, text):
+    write_lines(tmp_path / "in.jsonl", ["ab", "c", "def"])
+    for _ in range(2):  # the second time over the older output
+        done = shell(program, tmp_path, f"rm -f fifo; {text}")
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        assert dataset(tmp_path / "out_text_document")[1] == [[[97, 98]], [[99]], [[100, 101, 102]]]
+    assert sorted(path.suffix for path in tmp_path.iterdir() if path.name != "fifo") == [".bin", ".idx", ".jsonl"]
+
+
+@pytest.mark.parametrize("text, status, message", [
+    ("$P --partitions 2 --input <(cat in.jsonl)", 2, "--partitions needs files, not a pipe: /dev/fd/"),
+    ("cat in.jsonl | $P --partitions 2 --input -", 2, "--partitions needs files, not standard input"),
+    ("cat in.jsonl | $P --input /dev/stdin /dev/stdin", 2, "the same pipe twice"),
+    ("$P --input /dev/null", 3, "'/dev/null': it is a device"),
+    ("$P --input /dev/stdin < /dev/zero", 3, "'/dev/stdin': it is a device"),
+    ("$P --input .", 3, "'.': it is a folder"),
+    ("$P --input - <&-", 3, "standard input ('-') is closed"),
+    ("$P --input in.jsonl --partitions 99999999999999999999", 2, "--partitions 99999999999999999999 is above 4096"),
+    ("ulimit -n 100; $P --input in.jsonl --partitions 90", 2, "needs 125 open files; this process may have 100"),
+])
+def test_what_cannot_be_read_is_one_sentence_before_anything_is_written(program, tmp_path, text, status, message):
+    write_lines(tmp_path / "in.jsonl", ["ab"])
+    done = shell(program, tmp_path, text)
+    assert done.returncode == status and message in done.stderr and done.stdout == "", done.stderr
+    assert [line[:5] for line in done.stderr.splitlines()[1:]] in ([], ["hint:"])
+    assert os.listdir(tmp_path) == ["in.jsonl"]
+
+
+def test_the_limit_of_open_files_is_enough_for_what_is_admitted(program, tmp_path):
+    write_lines(tmp_path / "in.jsonl", texts(70))
+    done = shell(program, tmp_path, "ulimit -n 100; $P --input in.jsonl --partitions 65")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("closed, expected", [(">&-", ""), ("2>&-", "out_text_document: 1 documents"), (">&- 2>&- <&-", "")])
+def test_closed_streams(program, tmp_path, closed, expected):
+    write_lines(tmp_path / "in.jsonl", ["ab"])
+    (tmp_path / "bad.jsonl").write_text("no json\n")
+    done = shell(program, tmp_path, f"$P --input in.jsonl {closed}")
+    assert done.returncode == 0 and done.stdout.startswith(expected) and done.stderr == ""
+    assert bool(done.stdout) == bool(expected)
+    assert dataset(tmp_path / "out_text_document")[1] == [[[97, 98]]]
+    done = shell(program, tmp_path, f"$P --input bad.jsonl {closed}")
+    assert done.returncode == 3 and done.stdout == ""
+    assert ("bad.jsonl: line 1" in done.stderr) == ("2>" not in closed)
+
+
+@pytest.mark.parametrize("more", ["", "--json"])
+def test_full_standard_streams(program, tmp_path, more):
+    write_lines(tmp_path / "in.jsonl", ["ab"])
+    done = shell(program, tmp_path, f"$P {more} --input in.jsonl > /dev/full")
+    assert done.returncode == 4
+    assert done.stderr == "stoker preprocess: cannot write the standard output: No space left on device\n"
+    (tmp_path / "bad.jsonl").write_text("no json\n")  # lines about skipped lines are lost, the work goes on
+    assert shell(program, tmp_path, f"$P {more} --on-error skip --input bad.jsonl 2> /dev/full").returncode == 0
+    done = shell(program, tmp_path, "$P --input absent 2> /dev/full")
+    assert done.returncode == 3 and done.stdout == ""
+
+
+def test_faults_of_writing_name_the_file(tmp_path):
+    from stoker._tools.command import Refusal, writing
+    from stoker._tools.text_worker import Part
+    part = Part(str(tmp_path / "part"), 8)
+    part.file.close()
+    part.file = open("/dev/full", "wb", buffering=0)
+    with pytest.raises(Refusal, match="^cannot write '/dev/full': No space left on device$"):
+        part.add(b"ab", b"", b"")
+    with pytest.raises(Refusal, match="^cannot write 'there': No space left on device$"), writing("there"):
+        raise OSError(28, os.strerror(28))
+
+
+def test_partition_files_of_a_run_that_was_killed(program, tmp_path):
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n{"text": "b"}\n{"text": 1}\n'))
+    command = "$P --partitions 2 --input in.jsonl.gz"
+    assert shell(program, tmp_path, command).returncode == 3
+    (tmp_path / "in_1.jsonl").write_text('{"text": "b"}\n')
+    (tmp_path / "in_0.jsonl").write_text('{"text": "a"}\n{"text": 2}\n')
+    done = shell(program, tmp_path, command)  # the sizes are those of the run before: its files are taken
+    assert done.returncode == 3 and "in_0.jsonl: line 2" in done.stderr, done.stderr
+    done = shell(program, tmp_path, f"{command} --restart")
+    assert done.returncode == 3 and "'in_0.jsonl' to 'in_1.jsonl' are there" in done.stderr and "remove them" in done.stderr
+    (tmp_path / "in_0.jsonl").unlink()
+    done = shell(program, tmp_path, command)
+    assert done.returncode == 3 and "not all 2 partition files (1 are)" in done.stderr and "remove them" in done.stderr
+    (tmp_path / "in_1.jsonl").unlink()
+    assert shell(program, tmp_path, f"{command} --on-error skip").returncode == 0
+
+
 # ---------------------------------------------------------------------------------------------- the number of workers
 
 FIND = ["--output-prefix", "out", "--tokenizer-type", "ByteLevelTokenizer", "--find-optimal-num-workers"]

@@ -9,13 +9,14 @@ checksums find what a crash of the machine loses.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import shutil
 import zlib
 
-from .command import DATA, MACHINE, USAGE, Refusal
+from .command import DATA, MACHINE, USAGE, Refusal, writing
 from .text_worker import part_name
 
 SCHEMA = "stoker.preprocess.journal/1"
@@ -26,6 +27,7 @@ class Journal:
         self.folder = folder
         self.parts: dict[tuple[int, int], dict] = {}
         self.ends: dict[int, int] = {}
+        self.dealt: list[int] | None = None  # sizes of the partition files, if they are made
         self.file = None
 
     def begin(self, identity: dict, restart: bool, resumable: bool) -> None:
@@ -43,7 +45,7 @@ class Journal:
         records = [] if restart or not resumable else self._read()
         if any("part" in record for record in records):  # a run that has done nothing is in nobody's way
             self._compare(records[0].get("identity", {}), identity)
-        else:
+        elif not records or records[0].get("identity") != json.loads(json.dumps(identity)):
             records = []
         keys = len(identity["keys"])
         for record in records[1:]:
@@ -51,16 +53,21 @@ class Journal:
                 self.parts[tuple(record["part"])] = record
             elif "end" in record:
                 self.ends[record["end"]] = record["chunks"]
+            elif "dealt" in record:
+                self.dealt = record["dealt"]
         self._clean(keys)
         # Written anew: without cut lines, and without parts that are gone.
-        self.file = open(self.path + ".new", "w", encoding="utf-8")
-        self._write(dict(schema=SCHEMA, identity=identity))
-        for record in self.parts.values():
-            self._write(record)
-        for source, chunks in self.ends.items():
-            self._write(dict(end=source, chunks=chunks))
-        self.file.flush()
-        os.replace(self.path + ".new", self.path)
+        with writing(self.path):
+            self.file = open(self.path + ".new", "w", encoding="utf-8")
+            self._write(dict(schema=SCHEMA, identity=identity))
+            if self.dealt is not None:
+                self._write(dict(dealt=self.dealt))
+            for record in self.parts.values():
+                self._write(record)
+            for source, chunks in self.ends.items():
+                self._write(dict(end=source, chunks=chunks))
+            self.file.flush()
+            os.replace(self.path + ".new", self.path)
 
     def _read(self) -> list[dict]:
         records = []
@@ -106,17 +113,26 @@ class Journal:
     def part(self, source: int, number: int, facts: dict) -> None:
         record = dict(part=[source, number], **facts)
         self.parts[source, number] = record
-        self._write(record)
-        self.file.flush()
+        self._append(record)
 
     def end(self, source: int, chunks: int) -> None:
         self.ends[source] = chunks
-        self._write(dict(end=source, chunks=chunks))
-        self.file.flush()
+        self._append(dict(end=source, chunks=chunks))
+
+    def deal(self, sizes: list[int]) -> None:
+        """The lines are dealt to partition files of these sizes."""
+        self.dealt = sizes
+        self._append(dict(dealt=sizes))
+
+    def _append(self, record: dict) -> None:
+        with writing(self.path):
+            self._write(record)
+            self.file.flush()
 
     def close(self) -> None:
         if self.file:
-            self.file.close()
+            with contextlib.suppress(OSError):  # each line was flushed, or its fault is told already
+                self.file.close()
 
     def remove(self) -> None:
         """The run is done. The journal goes first: without it, nothing is taken over."""

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 
-from .command import DATA, Refusal
+from .command import DATA, Refusal, writing
 from .text_input import LINE_BYTES_MAX, STDIN, Source
+
+PARTITIONS_MAX = 4096  # each has files that are open all the time
+FILES_OTHER, FILES_WORKER = 32, 3  # open files beside those of the partitions
+BUFFER_BYTES, BUFFERS_BYTES_MAX = 1 << 18, 64 << 20
 
 
 def names(first_input: str, count: int) -> list[str]:
@@ -33,23 +39,25 @@ def _stream(file):
 
 def deal(sources: list[Source], paths: list[str], sequential: bool) -> None:
     """Write the files; each appears when it is whole."""
-    per_file = 0
+    per_file, buffer_bytes = 0, min(BUFFER_BYTES, BUFFERS_BYTES_MAX // len(paths))
     if sequential:
         per_file = -(-sum(1 for _ in whole_lines(sources)) // len(paths))
     temporary = [f"{path}.part.{os.getpid()}" for path in paths]
     files = []
     try:
-        for path in temporary:
-            files.append(open(path, "wb", buffering=1 << 18))
-        for number, line in enumerate(whole_lines(sources)):
-            files[number // per_file if sequential else number % len(paths)].write(line)
-        for file in files:
-            file.close()
-        for old, new in zip(temporary, paths):
-            os.replace(old, new)
+        with writing(paths[0]):
+            for path in temporary:
+                files.append(open(path, "wb", buffering=buffer_bytes))
+            for number, line in enumerate(whole_lines(sources)):
+                files[number // per_file if sequential else number % len(paths)].write(line)
+            for file in files:
+                file.close()
+            for old, new in zip(temporary, paths):
+                os.replace(old, new)
     except BaseException:
         for file in files:
-            file.close()
+            with contextlib.suppress(OSError):  # what it holds is given up
+                file.close()
         for path in temporary:
             if os.path.exists(path):
                 os.unlink(path)
@@ -59,7 +67,7 @@ def deal(sources: list[Source], paths: list[str], sequential: bool) -> None:
 def whole_lines(sources: list[Source]):
     """All lines in their order. The last line of a source that is not the last one gets a newline if it has none."""
     for source in sources:
-        with source.open() as file:
+        with source.reading(), source.open() as file:
             line = b"\n"
             for line in (_stream(file) if source.kind == "zstd" else file):
                 if line.endswith(b"\n"):
@@ -68,19 +76,41 @@ def whole_lines(sources: list[Source]):
                 yield line if source is sources[-1] else line + b"\n"
 
 
-def prepare(sources: list[Source], count: int, sequential: bool) -> list[Source]:
+def check(sources: list[Source], arguments) -> None:
+    """What cannot be, before anything is written."""
+    for source in sources:
+        if source.is_stream:
+            raise Refusal(f"--partitions needs files, not {'a pipe: ' if source.path != STDIN else ''}{source.name}, as "
+                          "their lines are dealt to files beside the input")
+    count, limit = arguments.partitions, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if count > PARTITIONS_MAX:
+        raise Refusal(f"--partitions {count} is above {PARTITIONS_MAX}")
+    needed = count * len(arguments.json_keys) + FILES_WORKER * min(arguments.workers, count) + FILES_OTHER
+    if limit != resource.RLIM_INFINITY and needed > limit:
+        raise Refusal(f"--partitions {count} needs {needed} open files; this process may have {limit}",
+                      hint="ulimit -n raises the limit")
+
+
+def prepare(sources: list[Source], count: int, sequential: bool, journal) -> list[Source]:
     """The partition files as sources: those that are there if they can be of this input, else made now."""
-    if any(source.path == STDIN for source in sources):
-        raise Refusal("--partitions needs files, not standard input: their lines are dealt to files beside the input")
     paths = names(sources[0].path, count)
     there = [path for path in paths if os.path.exists(path)]
-    if len(there) == count and all(source.is_plain for source in sources):
+    if len(there) == count and journal.dealt == list(map(os.path.getsize, paths)):
+        pass  # an earlier run with this input has made them
+    elif len(there) == count and all(source.is_plain for source in sources):
         found, expected = sum(map(os.path.getsize, paths)), sum(source.size for source in sources)
         if not expected <= found <= expected + len(sources):
             raise Refusal(f"'{paths[0]}' to '{paths[-1]}' are there, but hold {found} bytes; the input has {expected}. "
                           "Remove them, or move what is not of this input", DATA)
+    elif len(there) == count:
+        raise Refusal(f"'{paths[0]}' to '{paths[-1]}' are there, and whether they are of this compressed input is not "
+                      "known; remove them, or move them away", DATA)
     elif there:
-        raise Refusal(f"'{there[0]}' is there, but not all {count} partition files; remove it, or move it away", DATA)
+        raise Refusal(f"'{there[0]}' is there, but not all {count} partition files ({len(there)} are); an earlier run may "
+                      "have left them: remove them, or move them away", DATA)
     else:
         deal(sources, paths, sequential)
+    sizes = list(map(os.path.getsize, paths))
+    if journal.dealt != sizes:
+        journal.deal(sizes)
     return [Source(path) for path in paths]

@@ -161,6 +161,8 @@ class Run:
         self.code = text_tokenizers.optimal_code(self.tokenizer.vocabulary)
         self.level = "sentence" if arguments.split_sentences else "document"
         self.sources = text_input.sources_of(arguments.input)
+        if arguments.partitions > 1:
+            partitions.check(self.sources, arguments)
         self.inputs = self.sources
         self.journal = Journal(arguments.output_prefix + ".stoker-preprocess")
         self.progress = Progress(arguments.log_interval, arguments.progress)
@@ -197,11 +199,12 @@ class Run:
         arguments = self.arguments
         begin = time.monotonic()
         self.chunk_bytes = arguments.chunk_bytes or text_input.chunk_bytes_for(self.inputs)
-        stdin = any(source.path == text_input.STDIN for source in self.inputs)
-        self.journal.begin(self.identity(), arguments.restart, resumable=not stdin)
+        streams = any(source.is_stream for source in self.inputs)
+        self.journal.begin(self.identity(), arguments.restart, resumable=not streams)
         try:
             if arguments.partitions > 1:
-                self.sources = partitions.prepare(self.inputs, arguments.partitions, arguments.keep_sequential_samples)
+                self.sources = partitions.prepare(self.inputs, arguments.partitions, arguments.keep_sequential_samples,
+                                                  self.journal)
                 self.outputs = [Output(self.prefixes(f"{arguments.output_prefix}_{index}"), index, index + 1, self.code)
                                 for index in range(arguments.partitions)]
             else:
@@ -221,7 +224,8 @@ class Run:
             for output in self.outputs:
                 output.close()
             self.journal.close()
-            if not self.journal.parts and not all(output.is_complete for output in self.outputs):
+            is_complete = self.outputs and all(output.is_complete for output in self.outputs)
+            if not self.journal.parts and not self.journal.dealt and not is_complete:
                 self.journal.remove()  # nothing is lost
         self._summary(time.monotonic() - begin)
         self.journal.remove()
@@ -358,7 +362,7 @@ class Run:
     def _place(self, source: int, offset: int, at: int, cause: str, key: int) -> str:
         found = self.sources[source]
         where = f"byte {at}"
-        if found.kind != "stdin":
+        if not found.is_stream:
             where = f"line {text_input.line_number(found, offset)}, {where}"
         name = f" (key '{self.arguments.json_keys[key]}')" if key >= 0 else ""
         return f"{found.name}: {where}: {cause}{name}"

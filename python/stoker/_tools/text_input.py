@@ -13,6 +13,7 @@ import contextlib
 import glob
 import os
 import queue
+import stat
 import sys
 import threading
 
@@ -25,6 +26,19 @@ CHUNK_BYTES_MIN, CHUNK_BYTES_MAX = 16 << 20, 256 << 20
 CHUNKS_WANTED = 4096  # more make the folder of parts slow
 
 
+def _kind_of(mode: int) -> str:
+    return "folder" if stat.S_ISDIR(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+
+
+def is_descriptor(path: str) -> bool:
+    """Whether the path is that of an open file of this process (/dev/stdin, /dev/fd/3), which is another one in a worker."""
+    while os.path.islink(path):
+        if os.path.realpath(os.path.dirname(path)).startswith("/proc/"):
+            return True
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return False
+
+
 class Source:
     """One input: its path, how it is read, and what would show that it changed between two runs."""
 
@@ -34,25 +48,42 @@ class Source:
         self.size = self.mtime_ns = 0
         if path == STDIN:
             self.kind = "stdin"
+            if sys.stdin is None:
+                raise Refusal("standard input ('-') is closed; expected lines of JSON there", DATA)
             return
         try:
-            with open(path, "rb") as file:
+            facts = os.stat(path)  # opening a pipe would take what is in it
+            if stat.S_ISFIFO(facts.st_mode):
+                self.kind = "pipe"
+                return
+            if is_descriptor(path):
+                self.path = os.path.realpath(path)
+            if not stat.S_ISREG(facts.st_mode):
+                raise Refusal(f"cannot read '{path}': it is a {_kind_of(facts.st_mode)}; expected a file or a pipe", DATA)
+            with open(self.path, "rb") as file:
                 magic = file.read(4)
-                facts = os.fstat(file.fileno())
+                opened = os.fstat(file.fileno())
         except OSError as error:
             raise Refusal(f"cannot read '{path}': {error.strerror}", DATA) from None
-        self.size, self.mtime_ns = facts.st_size, facts.st_mtime_ns
+        if not os.path.samestat(facts, opened):
+            raise Refusal(f"cannot read '{path}': it was replaced, or has no name any more", DATA)
+        self.size, self.mtime_ns = opened.st_size, opened.st_mtime_ns
         self.kind = "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else "plain"
 
     @property
     def is_plain(self) -> bool:
         return self.kind == "plain"
 
+    @property
+    def is_stream(self) -> bool:
+        """It can be read once, from begin to end, and nobody knows where that is."""
+        return self.kind in ("stdin", "pipe")
+
     def facts(self) -> list:
         return [self.path if self.path == STDIN else os.path.abspath(self.path), self.size, self.mtime_ns]
 
     def check_unchanged(self) -> None:
-        if self.kind != "stdin":
+        if not self.is_stream:
             facts = os.stat(self.path)
             if (facts.st_size, facts.st_mtime_ns) != (self.size, self.mtime_ns):
                 raise Refusal(f"'{self.path}' was changed while it was read", DATA)
@@ -62,7 +93,7 @@ class Source:
         """The text of the source as a binary file."""
         if self.kind == "stdin":
             yield sys.stdin.buffer
-        elif self.kind == "plain":
+        elif self.kind in ("plain", "pipe"):
             with open(self.path, "rb") as file:
                 yield file
         elif self.kind == "gzip":
@@ -74,16 +105,22 @@ class Source:
             with open(self.path, "rb") as file:
                 yield library.ZstdDecompressor().stream_reader(file, read_across_frames=True)
 
-    def read(self, file, size: int) -> bytes:
-        """Some bytes of the text; empty at its end. Damage is an error that names the file."""
+    @contextlib.contextmanager
+    def reading(self):
+        """Damage within is an error that names the file."""
         try:
-            return file.read(size)
+            yield
         except (OSError, EOFError, ValueError) as error:
-            raise Refusal(f"cannot read '{self.name}': {error}", DATA) from None
+            raise Refusal(f"cannot read '{self.name}': {getattr(error, 'strerror', None) or error}", DATA) from None
         except Exception as error:
             if type(error).__name__ in ("ZstdError", "error"):
                 raise Refusal(f"cannot read '{self.name}': {error}", DATA) from None
             raise
+
+    def read(self, file, size: int) -> bytes:
+        """Some bytes of the text; empty at its end."""
+        with self.reading():
+            return file.read(size)
 
 
 def sources_of(patterns: list[str]) -> list[Source]:
@@ -99,7 +136,11 @@ def sources_of(patterns: list[str]) -> list[Source]:
         paths += found
     if paths.count(STDIN) and len(paths) > 1:
         raise Refusal("standard input ('-') cannot be read together with files", USAGE)
-    return [Source(path) for path in paths]
+    sources = [Source(path) for path in paths]
+    pipes = [os.stat(source.path) for source in sources if source.kind == "pipe"]
+    if len({(facts.st_dev, facts.st_ino) for facts in pipes}) < len(pipes):
+        raise Refusal("--input has the same pipe twice; it can be read once", USAGE)
+    return sources
 
 
 def chunk_bytes_for(sources: list[Source]) -> int:
