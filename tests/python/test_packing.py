@@ -153,6 +153,35 @@ def test_bad_lengths_are_refused():
     assert not issubclass(packing.PackingError, UnsupportedError)
 
 
+@pytest.mark.parametrize("kind", [packing.DpBalancedScheduler, packing.BestFitScheduler])
+def test_lengths_and_limits_are_integers(kind):
+    scheduler = kind(8, 1, 1, None)
+    for bad in ("3", 1.5, 2.0, None, float("nan"), torch.tensor(2.5)):
+        with pytest.raises(packing.PackingError, match="the length of sample 'b' is .*, expected an integer"):
+            scheduler.get_groups_and_subsamples([("a", 1), ("b", bad)])
+        with pytest.raises(CallerError, match="the length of sample 'b' is .*, expected an integer"):
+            packing.BalancedCPScheduler(8, Sized(2)).get_groups_and_subsamples([("a", 1), ("b", bad)])
+    with pytest.raises(OverflowError, match="the length of sample 'b' is -1, expected 0 to 4294967295"):
+        scheduler.get_groups_and_subsamples([("a", 1), ("b", -1)])
+    lengths = [("a", torch.tensor(3, dtype=torch.int32)), ("b", torch.tensor([2])), ("c", 1)]
+    assert scheduler.get_groups_and_subsamples(lengths) == scheduler.get_groups_and_subsamples(
+        [("a", 3), ("b", 2), ("c", 1)]
+    )
+    with pytest.raises(packing.PackingError, match="max_seqlen_per_dp_cp_rank is '8', expected an integer"):
+        kind("8", 1, 1, None).get_groups_and_subsamples([(0, 1)])
+    with pytest.raises(packing.PackingError, match="dp_size is 1.5, expected an integer"):
+        kind(8, 1, 1.5, None).get_groups_and_subsamples([(0, 1)])
+
+
+def test_samples_longer_than_the_room_of_their_ranks():
+    with pytest.raises(packing.PackingError, match="sample 'b' has 17 tokens, .* room for 16: .* 8 times cp_size 2"):
+        packing.BestFitScheduler(8, 2, 1, None).get_groups_and_subsamples([("a", 3), ("b", 17)])
+    assert packing.BestFitScheduler(8, 2, 1, None).get_groups_and_subsamples([("b", 16)]) == [[["b"], ["b"]]]
+    made = packing.DpBalancedScheduler(8, 1, 1, None)  # as the reference does it
+    assert made.get_groups_and_subsamples([("a", 3), ("b", 9), ("c", 2)]) == [[["a"]], [["b"]], [["c"]]]
+    assert made.get_groups_and_subsamples([("b", 9), ("c", 2)]) == [[[]], [["b"]], [["c"]]]
+
+
 # ---- samples ----
 
 
@@ -232,6 +261,48 @@ def test_samples_in_one_piece_and_their_refusals():
         packing.unpack_batch([{**cut, "cu_seqlens": [0, 9]}])
     with pytest.raises(CallerError, match="falls from 3 to 1"):
         packing.unpack_batch([{**cut, "cu_seqlens": [0, 3, 1]}])
+
+
+def test_borders_cover_the_sample():
+    cut = {key: value for key, value in sample(6).items() if key != "padded_seq_len"}
+    for borders, said in (
+        ([0, 2], r"sample 1: tokens has 6 entries, cu_seqlens ends at 2: \[0, 2\]"),
+        ([0, 7], r"sample 1: tokens has 6 entries, cu_seqlens ends at 7: \[0, 7\]"),
+        ([2, 6], r"sample 1: cu_seqlens is \[2, 6\], expected to begin with 0"),
+        ([], r"sample 1: cu_seqlens is \[\], expected to begin with 0"),
+        ([-1, 2, 6], r"sample 1: cu_seqlens is \[-1, 2, 6\], expected to begin with 0"),
+        ([0, 4, 2, 6], r"sample 1: cu_seqlens falls from 4 to 2: \[0, 4, 2, 6\]"),
+    ):
+        good = {**cut, "cu_seqlens": [0, 2, 2, 6]}
+        with pytest.raises(packing.PackingError, match=said):
+            packing.unpack_batch([good, {**cut, "cu_seqlens": borders}])
+        with pytest.raises(packing.PackingError, match=said):
+            next(packing.HybridCPDataLoaderWrapper(iter([[good, {**cut, "cu_seqlens": borders}]]), config("")))
+        with pytest.raises(packing.PackingError, match=said.replace("cu_seqlens", "cu_seqlens_padded")):
+            packing.unpack_batch([good | {"cu_seqlens_padded": [0, 2, 2, 6]},
+                                  {**cut, "cu_seqlens": [0, 1, 2], "cu_seqlens_padded": borders}])
+    for own, padded, said in (
+        ([1, 2], [0, 6], r"cu_seqlens is \[1, 2\], expected to begin with 0"),
+        ([0, 4, 5], [0, 3, 6], "a sequence has 4 tokens, padded 3"),
+    ):
+        with pytest.raises(packing.PackingError, match=said):
+            packing.unpack_batch([{**cut, "cu_seqlens": own, "cu_seqlens_padded": padded}])
+    with pytest.raises(CallerError, match=r"sample 0: cu_seqlens is torch.float32, .* expected integers"):
+        packing.unpack_batch([{**cut, "cu_seqlens": [0.0, 2.5, 6.0]}])
+    assert packing.unpack_batch([{**sample(0), "cu_seqlens": [0, 0]}]) == []
+    made = packing.unpack_batch([{**cut, "cu_seqlens": [0, 2, 5], "cu_seqlens_padded": [0, 3, 6]}])
+    assert [int(one["original_seq_len"]) for one in made] == [2, 3]
+
+
+def test_lengths_of_samples_are_integers_that_fit():
+    for key in ("padded_seq_len", "original_seq_len"):
+        for bad, said in (
+            (torch.tensor([3.7]), "is torch.float32, .*3.7.*, expected integers"), (3.7, "is .*, expected integers"),
+            (True, "is torch.bool"), ("3", "is '3', expected a tensor"), (torch.tensor([3, 3]), r"is \[3, 3\]"),
+            (2**32 + 3, "is 4294967299, expected 0 to"), (-3, "is -3, expected 0 to"),
+        ):  # fmt: skip
+            with pytest.raises(CallerError, match=f"sample 1: {key} {said}"):
+                packing.unpack_batch([sample(3), sample(3, **{key: bad})])
 
 
 # ---- the interface, in a process that is alone ----

@@ -10,8 +10,9 @@ from __future__ import annotations
 import torch
 
 from .. import _core
-from ..errors import CallerError
-from .words import signed_words, tensor_of, words
+from ..errors import CallerError, show
+from .schedulers import PackingError
+from .words import refuse_fractions, signed_words, tensor_of, words
 
 TOKEN_KEYS = ("tokens", "labels", "loss_mask", "position_ids")
 LENGTH_KEYS = ("original_seq_len", "padded_seq_len")
@@ -19,7 +20,11 @@ LENGTH_KEYS = ("original_seq_len", "padded_seq_len")
 
 def _row(value, key: str, number: int) -> torch.Tensor:
     """One-dimensional tensor; a leading dimension of 1 is dropped."""
-    value = torch.as_tensor(value)
+    try:
+        value = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        what = f"sample {number}: {key} is {show(value)}"
+        raise CallerError(f"{what}, expected a tensor of (n,) or (1, n): {error}") from None
     if value.dim() == 0:
         return value.reshape(1)
     if value.dim() == 2 and value.shape[0] == 1:
@@ -29,17 +34,28 @@ def _row(value, key: str, number: int) -> torch.Tensor:
     return value
 
 
-def cut(sample, keys, number: int) -> list[dict[str, torch.Tensor]]:
-    """The pieces between the borders of ``cu_seqlens``; empty ones are skipped."""
-    borders = _row(sample["cu_seqlens"], "cu_seqlens", number).tolist()
-    rows = {key: _row(sample[key], key, number) for key in keys}
-    for key, row in rows.items():
-        if borders and row.shape[0] < borders[-1]:
-            raise CallerError(f"sample {number}: {key} has {row.shape[0]} entries, cu_seqlens ends at {borders[-1]}")
-    pieces = []
+def _borders(value, name: str, number: int) -> list[int]:
+    """Where sequences begin and end: from 0 on, never falling."""
+    borders = refuse_fractions(_row(value, name, number), f"sample {number}: {name}").tolist()
+    if not borders or borders[0] != 0:
+        raise PackingError(f"sample {number}: {name} is {show(borders)}, expected to begin with 0")
     for start, end in zip(borders, borders[1:]):
         if end < start:
-            raise CallerError(f"sample {number}: cu_seqlens falls from {start} to {end}")
+            raise PackingError(f"sample {number}: {name} falls from {start} to {end}: {show(borders)}")
+    return borders
+
+
+def cut(sample, keys, number: int, name: str = "cu_seqlens") -> list[dict[str, torch.Tensor]]:
+    """The pieces between the borders of ``cu_seqlens``, which cover the whole sample; empty ones are skipped."""
+    borders = _borders(sample[name], name, number)
+    rows = {key: _row(sample[key], key, number) for key in keys}
+    for key, row in rows.items():
+        if row.shape[0] != borders[-1]:
+            raise PackingError(
+                f"sample {number}: {key} has {row.shape[0]} entries, {name} ends at {borders[-1]}: {show(borders)}"
+            )
+    pieces = []
+    for start, end in zip(borders, borders[1:]):
         if end > start:
             pieces.append({key: row[start:end] for key, row in rows.items()})
     return pieces
@@ -76,39 +92,51 @@ def unpack_batch(batch) -> list[dict[str, torch.Tensor]]:
 def _pieces(sample, number: int) -> list[dict[str, torch.Tensor]]:
     """Sub-samples of a packed sample. One that is padded between sequences is cut at ``cu_seqlens_padded``: that is
     where they lie, and ``cu_seqlens`` tells their own lengths."""
-    originals = _row(sample["cu_seqlens"], "cu_seqlens", number).diff().tolist()
-    if "cu_seqlens_padded" in sample:
-        sample = {**sample, "cu_seqlens": sample["cu_seqlens_padded"]}
-    pieces = cut(sample, TOKEN_KEYS, number)
     if "cu_seqlens_padded" not in sample:
+        pieces = cut(sample, TOKEN_KEYS, number)
         originals = [piece["tokens"].shape[0] for piece in pieces]
     else:
-        borders = _row(sample["cu_seqlens"], "cu_seqlens_padded", number).diff().tolist()
+        pieces = cut(sample, TOKEN_KEYS, number, "cu_seqlens_padded")
+        originals = _steps(_borders(sample["cu_seqlens"], "cu_seqlens", number))
+        borders = _steps(_borders(sample["cu_seqlens_padded"], "cu_seqlens_padded", number))
         if len(borders) != len(originals):
             raise CallerError(
                 f"sample {number}: cu_seqlens has {len(originals)} sequences, cu_seqlens_padded {len(borders)}"
             )
+        for original, padded in zip(originals, borders):
+            if original > padded:
+                raise PackingError(f"sample {number}: a sequence has {original} tokens, padded {padded}")
         originals = [original for original, padded in zip(originals, borders) if padded > 0]
     for piece, original in zip(pieces, originals):
         padded = piece["tokens"].shape[0]
-        if not 0 <= original <= padded:
-            raise CallerError(f"sample {number}: a sequence has {original} tokens, padded {padded}")
         piece["original_seq_len"] = torch.tensor([original], dtype=torch.int32)
         piece["padded_seq_len"] = torch.tensor([padded], dtype=torch.int32)
     return pieces
 
 
+def _steps(borders: list[int]) -> list[int]:
+    return [end - start for start, end in zip(borders, borders[1:])]
+
+
+def _length(value, key: str, number: int) -> torch.Tensor:
+    """One int32; a number that it cannot hold, or that is none, is refused."""
+    row = refuse_fractions(_row(value, key, number), f"sample {number}: {key}")
+    if row.shape[0] != 1:
+        raise CallerError(f"sample {number}: {key} is {show(row.tolist())}, expected one entry")
+    if not 0 <= int(row) < 2**31:
+        raise CallerError(f"sample {number}: {key} is {int(row)}, expected 0 to {2**31 - 1}")
+    return row.to(torch.int32)
+
+
 def _whole(sample, number: int) -> dict[str, torch.Tensor]:
     piece = {key: _row(sample[key], key, number) for key in TOKEN_KEYS}
-    padded = _row(sample["padded_seq_len"], "padded_seq_len", number).to(torch.int32)
+    padded = _length(sample["padded_seq_len"], "padded_seq_len", number)
     original = sample.get("original_seq_len")
-    original = padded.clone() if original is None else _row(original, "original_seq_len", number).to(torch.int32)
-    if padded.shape[0] != 1 or original.shape[0] != 1:
-        raise CallerError(f"sample {number}: original_seq_len and padded_seq_len must have one entry")
+    original = padded.clone() if original is None else _length(original, "original_seq_len", number)
     for key, row in piece.items():
         if row.shape[0] != int(padded):
             raise CallerError(f"sample {number}: {key} has {row.shape[0]} entries, padded_seq_len is {int(padded)}")
-    if not 0 <= int(original) <= int(padded):
+    if int(original) > int(padded):
         raise CallerError(f"sample {number}: original_seq_len is {int(original)}, padded_seq_len {int(padded)}")
     return {**piece, "original_seq_len": original, "padded_seq_len": padded}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from .. import _core
 from ..errors import CallerError
 from .registry import register_scheduler
-from .words import words
+from .words import whole, words
 
 _DP_BALANCED, _BALANCED_CP, _BEST_FIT = range(3)
 
@@ -19,10 +19,12 @@ class PackingError(CallerError, AssertionError):
     """The samples cannot be packed for these ranks (an ``AssertionError``, as Megatron-LM raises)."""
 
 
-def _schedule(kind: int, id_lengths, **options) -> list[list[list]]:
+def _schedule(kind: int, id_lengths, names=None, **options) -> list[list[list]]:
     ids = [sample_id for sample_id, _ in id_lengths]
+    names = ids if names is None else names
     try:
-        groups = _core.pack_schedule(kind, words(length for _, length in id_lengths), **options)
+        lengths = words([length for _, length in id_lengths], lambda place: f"the length of sample {names[place]!r}")
+        groups = _core.pack_schedule(kind, lengths, **options)
     except CallerError as error:
         raise PackingError(error.message, error.context, error.status) from None
     return [[[ids[place] for place in places] for places in ranks] for ranks in groups]
@@ -70,12 +72,18 @@ class BasePackingScheduler:
         )
 
     def _options(self) -> dict[str, int]:
-        return dict(
-            tokens_per_rank=self.max_seqlen_per_dp_cp_rank,
-            data_ranks=self.dp_size,
-            context_ranks=self.cp_size,
-            stage_group=self.microbatch_group_size_per_vp_stage or 1,
+        names = dict(
+            tokens_per_rank="max_seqlen_per_dp_cp_rank",
+            data_ranks="dp_size",
+            context_ranks="cp_size",
+            stage_group="microbatch_group_size_per_vp_stage",
         )
+        given = {option: getattr(self, name) for option, name in names.items()}
+        given["stage_group"] = given["stage_group"] or 1
+        try:
+            return {option: whole(given[option], name) for option, name in names.items()}
+        except CallerError as error:
+            raise PackingError(error.message, error.context, error.status) from None
 
 
 @register_scheduler("dp_balanced")
@@ -83,8 +91,9 @@ class DpBalancedScheduler(BasePackingScheduler):
     """Megatron-LM's ``dp_balanced``: packs are filled in the order of the samples."""
 
     def get_groups_and_subsamples(self, sample_id_seqlens) -> list[list[list]]:
-        """Ids by micro-batch, then rank. Raises :class:`PackingError` for a sample that is longer than the room of the
-        ranks that share it."""
+        """Ids by micro-batch, then rank. A sample that is longer than the room of the ranks that share it is no error,
+        as in Megatron-LM: it gets a pack of its own, which exceeds that room; an empty pack goes before it if it is the
+        first sample."""
         return _schedule(_DP_BALANCED, list(sample_id_seqlens), **self._options())
 
 
@@ -104,9 +113,16 @@ class BestFitScheduler(BasePackingScheduler):
     def get_groups_and_subsamples(self, sample_id_seqlens) -> list[list[list]]:
         """Ids by micro-batch, then rank: no more micro-batches than best fit needs. Raises :class:`PackingError` for a
         sample that is longer than the room of the ranks that share it."""
-        return _schedule(
-            _BEST_FIT, list(sample_id_seqlens), linear_tokens=self.linear_tokens, **self._options()
-        )
+        pairs, options = list(sample_id_seqlens), self._options()
+        made = _schedule(_BEST_FIT, pairs, linear_tokens=self.linear_tokens, **options)
+        room = options["tokens_per_rank"] * options["context_ranks"]
+        for sample_id, length in pairs:
+            if length > room:
+                raise PackingError(
+                    f"sample {sample_id!r} has {int(length)} tokens, the ranks that share it have room for {room}: "
+                    f"max_seqlen_per_dp_cp_rank {options['tokens_per_rank']} times cp_size {options['context_ranks']}"
+                )
+        return made
 
 
 class BalancedCPScheduler:
@@ -118,7 +134,9 @@ class BalancedCPScheduler:
 
     def gpus_needed(self, seq_len: int) -> int:
         """Ranks that share a sample of this length."""
-        return _core.pack_ranks_needed(seq_len, self.max_seq_len_per_rank)
+        return _core.pack_ranks_needed(
+            whole(seq_len, "seq_len"), whole(self.max_seq_len_per_rank, "max_seq_len_per_rank")
+        )
 
     def get_total_workload(self, seq_length: int, cp_size: int | None = None) -> float:
         """Work of one of the ranks that share a sample."""
@@ -129,7 +147,8 @@ class BalancedCPScheduler:
         if compute_estimator not in (None, self.get_total_workload):
             raise CallerError("buckets are made with get_total_workload; another estimator is not supported")
         pairs = list(sample_seqlens)
-        ends = _core.pack_buckets(words(length for _, length in pairs), self.max_seq_len_per_rank)
+        lengths = words([length for _, length in pairs], lambda place: f"the length of sample {pairs[place][0]!r}")
+        ends = _core.pack_buckets(lengths, whole(self.max_seq_len_per_rank, "max_seq_len_per_rank"))
         return [pairs[start:end] for start, end in zip([0, *ends], ends)]
 
     def get_groups_and_subsamples(self, sample_id_seqlens, config=None):
@@ -138,6 +157,7 @@ class BalancedCPScheduler:
         groups = _schedule(
             _BALANCED_CP,
             list(enumerate(length for _, length in pairs)),
+            names=[one for one, _ in pairs],
             tokens_per_rank=self.max_seq_len_per_rank,
             data_ranks=self.total_hdp_gpus,
         )
