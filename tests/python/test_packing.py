@@ -558,3 +558,109 @@ def test_states_that_do_not_belong_are_refused():
         packing.PackedSequences(iter(rows), 8, order=[0])
     with pytest.raises(CallerError, match='expected "split" or "error"'):
         packing.PackedSequences(rows, 8, long="drop")
+
+
+def test_token_ids_are_integers():
+    good = [1, 2, 3]
+    for bad, said in (
+        ([float("nan"), 2.5, 3.9], "is torch.float32, beginning with .*, expected integers"),
+        (torch.tensor([1.0, 2.0]), "is torch.float32"), ([True, False], "is torch.bool"),
+        ("abc", "is 'abc', expected one dimension"), ([1, 2**63], "is .*, expected one dimension of numbers"),
+        (None, "is None, expected"), ({**{key: good for key in ("labels", "loss_mask", "position_ids")},
+                                       "tokens": [1.0, 2.0, 3.5]}, ": tokens is torch.float32"),
+    ):  # fmt: skip
+        with pytest.raises(CallerError, match=f"document 1:? ?{said}"):
+            next(packing.PackedSequences([good, bad], 8))
+    assert list(packing.PackedSequences([[], torch.zeros(0)], 8)) == []
+    for name in ("max_tokens", "buffer_size", "pad_multiple"):
+        with pytest.raises(CallerError, match=f"{name} is 2.5, expected an integer"):
+            packing.PackedSequences([good], **{"max_tokens": 8, name: 2.5})
+    with pytest.raises(CallerError, match="source is None, expected a map-style dataset"):
+        packing.PackedSequences(None, 8)
+
+
+class Fails:
+    """Documents of 6 pairs; the given ones raise, always or once, when they are asked for."""
+
+    def __init__(self, bad, always, kind=OSError):
+        self.bad, self.always, self.kind, self.at = set(bad), always, kind, -1
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, key):
+        if key in self.bad:
+            self.bad -= set() if self.always else {key}
+            raise self.kind(f"document {key}")
+        return torch.arange(7) + 100 * key
+
+
+class Passing(Fails):
+    """The same as an iterator that goes on after the one that raised."""
+
+    __getitem__ = property()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.at += 1
+        if self.at >= 12:
+            raise StopIteration
+        return Fails.__getitem__(self, self.at)
+
+
+def first_tokens(packs):
+    """Numbers of the documents that come, also after errors, with the state before each."""
+    seen, states = [], []
+    while True:
+        states.append((len([one for one in seen if one != "E"]), packs.state_dict()))
+        try:
+            seen.append(int(next(packs)["tokens"][0]) // 100)
+        except StopIteration:
+            return seen, states
+        except (OSError, KeyboardInterrupt):
+            seen.append("E")
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("kind", [Fails, Passing])
+def test_the_state_after_an_error_of_the_source_is_that_of_the_live_iterator(kind, always):
+    seen, states = first_tokens(packing.PackedSequences(kind({0, 3, 7}, always), 6, buffer_size=2))
+    given = [one for one in seen if one != "E"]
+    assert given == [1, 2, 4, 5, 6, 8, 9, 10, 11] and seen.count("E") == 3
+    for count, state in states:
+        for bad in ({0, 3, 7} if always else {}, {0, 3, 7}):
+            source = kind(bad, always)
+            if kind is Fails:  # what was passed is not asked for; what comes may raise again
+                source.bad = {one for one in source.bad if one >= state["taken"]}
+            packs = packing.PackedSequences(source, 6, buffer_size=2)
+            packs.load_state_dict(copy.deepcopy(state))
+            resumed = [one for one in first_tokens(packs)[0] if one != "E"]
+            expected = given[count:]
+            if not bad:  # a source that is whole again gives what was not yet passed
+                passed = state["taken"]
+                expected = sorted(set(expected) | {one for one in (0, 3, 7) if one >= passed})
+            assert resumed == expected, (count, state["taken"])
+
+
+def test_what_was_interrupted_is_read_again():
+    packs = packing.PackedSequences(Fails({3}, False, KeyboardInterrupt), 6, buffer_size=2)
+    seen, states = first_tokens(packs)
+    assert [one for one in seen if one != "E"] == list(range(12)) and seen.count("E") == 1
+    for count, state in states:
+        packs = packing.PackedSequences(Fails({}, False), 6, buffer_size=2)
+        packs.load_state_dict(state)
+        assert first_tokens(packs)[0] == list(range(12))[count:]
+
+
+def test_a_state_that_cannot_be_loaded_changes_nothing():
+    packs = packing.PackedSequences(Fails({}, False), 6, buffer_size=2)
+    next(packs)
+    state = packs.state_dict()
+    other = packing.PackedSequences(Fails({1}, False), 6, buffer_size=2)
+    with pytest.raises(OSError):
+        other.load_state_dict(state)
+    assert other.state_dict()["taken"] == 0 and other.state_dict()["buffer"] == []
+    other.load_state_dict(state)
+    assert first_tokens(other)[0] == list(range(1, 12))

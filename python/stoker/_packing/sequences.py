@@ -9,13 +9,13 @@ out: without it a resumed run would lose or repeat documents.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import torch
 
-from ..errors import CallerError
+from ..errors import CallerError, show
 from .samples import TOKEN_KEYS, pack_samples
+from .words import refuse_fractions, whole
 
 _VERSION = 1
 _OPTIONS = ("max_tokens", "buffer_size", "pad_multiple", "long")
@@ -46,6 +46,11 @@ class PackedSequences:
     tokens otherwise. ``load_state_dict()`` restores a source that has a ``load_state_dict`` of its own through that;
     any other iterable is started anew and skipped forward.
 
+    A document whose reading raised an exception, or that was refused, is passed and counted: the caller sees the error,
+    the next item goes on after that document, and so does a run that is resumed. An iterable of which a ``next()``
+    raised is taken to have passed one document. What is no ``Exception``, such as Ctrl-C, passes nothing: a document of
+    a map-style source that was being read is read again.
+
     >>> packs = PackedSequences([[1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]], max_tokens=4)
     >>> [pack["pieces"] for pack in packs]
     [[(0, 0, 3), (2, 0, 1)], [(1, 0, 4)]]
@@ -54,6 +59,8 @@ class PackedSequences:
     def __init__(
         self, source, max_tokens: int, *, order=None, buffer_size: int = 200, pad_multiple: int = 1, long: str = "split"
     ) -> None:
+        max_tokens, buffer_size = whole(max_tokens, "max_tokens"), whole(buffer_size, "buffer_size")
+        pad_multiple = whole(pad_multiple, "pad_multiple")
         if pad_multiple < 1 or max_tokens < pad_multiple or buffer_size < 1:
             raise CallerError(
                 f"max_tokens is {max_tokens}, pad_multiple {pad_multiple}, buffer_size {buffer_size}: expected "
@@ -63,6 +70,10 @@ class PackedSequences:
             raise CallerError(f'long is {long!r}, expected "split" or "error"')
         self.max_tokens, self.buffer_size, self.pad_multiple, self.long = max_tokens, buffer_size, pad_multiple, long
         self._source = source
+        if not hasattr(source, "__iter__") and not hasattr(source, "__getitem__"):
+            raise CallerError(
+                f"source is {show(source)}, expected a map-style dataset, with __getitem__ and __len__, or an iterable"
+            )
         self._mapped = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         if order is not None and not self._mapped:
             raise CallerError("order needs a map-style source, with __getitem__ and __len__")
@@ -72,6 +83,8 @@ class PackedSequences:
         self._taken = self._packs = 0
         self._ended = False
         self._skip = 0  # items of the iterator that a restored state has seen
+        self._failed: list[int] = []  # numbers of the documents at which next() of the iterator raised
+        self._held: list[Any] = []  # the item whose reading was interrupted
 
     def __iter__(self):
         return self
@@ -82,13 +95,13 @@ class PackedSequences:
             raise StopIteration
         chosen = self._choose()
         samples = [self._sample(piece) for piece in chosen]
-        gone = {id(piece) for piece in chosen}
-        self._buffer = [piece for piece in self._buffer if id(piece) not in gone]
-        self._packs += 1
         packed = pack_samples(samples)
         packed["pieces"] = [
             (piece.key if self._mapped else piece.number, piece.start, piece.end - piece.start) for piece in chosen
         ]
+        gone = {id(piece) for piece in chosen}
+        self._buffer = [piece for piece in self._buffer if id(piece) not in gone]
+        self._packs += 1
         return packed
 
     # ---- state ----
@@ -103,6 +116,7 @@ class PackedSequences:
             taken=self._taken,
             packs=self._packs,
             ended=self._ended,
+            failed=list(self._failed),
             source=own() if own is not None and not self._mapped else None,
             buffer=[
                 (piece.number, piece.start, piece.end, piece.key, None if self._mapped else dict(piece.rows))
@@ -127,6 +141,10 @@ class PackedSequences:
                 f"the state is of {'a map-style source' if state['mapped'] else 'an iterable'}, this source is none",
                 status="MISMATCH",
             )
+        buffer = [
+            _Piece(number, start, end, key, self._rows(self._source[key], number) if self._mapped else dict(rows))
+            for number, start, end, key, rows in state["buffer"]
+        ]
         if state["source"] is not None:
             self._source.load_state_dict(state["source"])
         elif not self._mapped and self._taken > 0 and iter(self._source) is self._source:
@@ -135,41 +153,60 @@ class PackedSequences:
                 "state into a new one",
                 status="WRONG_STATE",
             )
-        self._documents = None
+        self._documents, self._held = None, []
         self._skip = state["taken"] if state["source"] is None else 0
         self._taken, self._packs, self._ended = state["taken"], state["packs"], state["ended"]
-        self._buffer = [
-            _Piece(number, start, end, key, self._rows(self._source[key], number) if self._mapped else dict(rows))
-            for number, start, end, key, rows in state["buffer"]
-        ]
+        self._failed = list(state.get("failed", ()))  # states of earlier versions have none
+        self._buffer = buffer
 
     # ---- documents ----
 
     def _start(self) -> None:
-        if self._mapped:
-            documents = iter(range(len(self._source)) if self._order is None else self._order)
-        else:
-            documents = iter(self._source)
-        skipped = sum(1 for _ in itertools.islice(documents, self._skip))
-        if skipped < self._skip:
-            raise CallerError(
-                f"the source gives {skipped} documents, the state was saved after {self._skip}", status="MISMATCH"
-            )
-        self._documents, self._skip = documents, 0
+        if self._documents is None and self._mapped:
+            self._documents = iter(range(len(self._source)) if self._order is None else self._order)
+        elif self._documents is None:
+            self._documents = iter(self._source)
+        while self._skip > 0:
+            number = self._taken - self._skip
+            try:
+                next(self._documents)
+            except StopIteration:
+                raise CallerError(
+                    f"the source gives {number} documents, the state was saved after {self._taken}", status="MISMATCH"
+                ) from None
+            except Exception:
+                self._skip -= 1
+                if number not in self._failed:  # else it is known
+                    raise
+            else:
+                self._skip -= 1
 
     def _fill(self) -> None:
         while len(self._buffer) < self.buffer_size and not self._ended:
-            if self._documents is None:
+            if self._documents is None or self._skip > 0:
                 self._start()
             try:
-                item = next(self._documents)
+                if not self._held:
+                    self._held = [next(self._documents)]
+                pieces = self._read(self._held[0], self._taken)
             except StopIteration:
-                self._ended = True
-                return
-            key = item if self._mapped else None
-            rows = self._rows(self._source[key] if self._mapped else item, self._taken)
-            self._buffer += self._pieces(rows, key)
-            self._taken += 1
+                if not self._held:
+                    self._ended = True
+                    return
+                self._taken, self._held = self._taken + 1, []
+                raise RuntimeError(f"reading document {self._taken - 1} raised StopIteration") from None
+            except Exception:  # see the docstring of the class
+                if not self._held:
+                    self._failed.append(self._taken)
+                self._taken, self._held = self._taken + 1, []
+                raise
+            self._buffer += pieces
+            self._taken, self._held = self._taken + 1, []
+
+    def _read(self, item, number: int) -> list[_Piece]:
+        if not self._mapped:
+            return self._pieces(self._rows(item, number), None, number)
+        return self._pieces(self._rows(self._source[item], number), item, number)
 
     def _rows(self, item, number: int) -> dict[str, torch.Tensor]:
         if isinstance(item, dict):
@@ -177,21 +214,26 @@ class PackedSequences:
             if missing:
                 raise CallerError(f"document {number} has no {', '.join(missing)}")
             rows = {key: _flat(item[key], f"document {number}: {key}") for key in TOKEN_KEYS}
+            for key in ("tokens", "labels", "position_ids"):
+                refuse_fractions(rows[key], f"document {number}: {key}")
             lengths = {key: row.shape[0] for key, row in rows.items()}
             if len(set(lengths.values())) != 1:
                 raise CallerError(f"document {number}: lengths differ: {lengths}")
             return rows
-        tokens = _flat(item, f"document {number}").to(torch.int64)
+        tokens = refuse_fractions(_flat(item, f"document {number}"), f"document {number}")
+        if tokens.dtype == torch.uint64 and bool((tokens.view(torch.int64) < 0).any()):
+            raise CallerError(f"document {number} has a token id above {2**63 - 1}")
+        tokens = tokens.to(torch.int64)
         pairs = max(0, tokens.shape[0] - 1)
         # Positions are those in a piece: they are made when it is given out.
         return {"tokens": tokens[:pairs], "labels": tokens[1:], "loss_mask": torch.ones(pairs)}
 
-    def _pieces(self, rows, key) -> list[_Piece]:
+    def _pieces(self, rows, key, number: int) -> list[_Piece]:
         length, most = rows["tokens"].shape[0], self.max_tokens // self.pad_multiple * self.pad_multiple
         if length > most and self.long == "error":
-            raise CallerError(f"document {self._taken} has {length} tokens, max_tokens is {self.max_tokens}")
+            raise CallerError(f"document {number} has {length} tokens, max_tokens is {self.max_tokens}")
         return [
-            _Piece(self._taken, start, min(start + most, length), key, rows) for start in range(0, length, most)
+            _Piece(number, start, min(start + most, length), key, rows) for start in range(0, length, most)
         ]
 
     # ---- packs ----
@@ -222,7 +264,10 @@ class PackedSequences:
 
 def _flat(value, what: str) -> torch.Tensor:
     """A tensor of one dimension that shares no memory with what may be a read-only mapping."""
-    value = value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
+    try:
+        value = value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise CallerError(f"{what} is {show(value)}, expected one dimension of numbers: {error}") from None
     if value.dim() != 1:
         raise CallerError(f"{what} has the shape {tuple(value.shape)}, expected one dimension")
     return value
