@@ -243,7 +243,7 @@ def run_layouts():
         pack = dict(cu_seqlens=borders, cu_seqlens_padded=borders, max_seqlen=torch.tensor(2**24 + 1))
         packs = [pack] if ends else None
         head = [0, 1, 2**31 - 1, 2**61 + 1] if ends else [0, 0, 0, 0]
-        metadata, head = entry._share_in_pipeline(packs, head, None, pg.pp, torch.device("cpu"))
+        metadata, head = entry._share_in_pipeline(packs, head, None, pg.pp, torch.device("cpu"), {})
         assert head == [0, 1, 2**31 - 1, 2**61 + 1]
         assert metadata[0]["cu_seqlens"].tolist() == metadata[0]["cu_seqlens_padded"].tolist() == borders.tolist()
         assert int(metadata[0]["max_seqlen"]) == 2**24 + 1
@@ -337,7 +337,51 @@ def run_failures():
         assert not loads or "Not enough samples to move" in text
         assert issubclass(packing.PackingError, AssertionError) and issubclass(packing.PackingError, errors.CallerError)
 
+    @check
+    def settings_that_differ_are_named_on_all_ranks():
+        for settings, said in (
+            (config(64 if data_rank else 32), "max_seqlen_per_dp_cp_rank is 32 on rank 0, 64 on rank 2"),
+            (config(64, "best_fit" if data_rank else "dp_balanced"),
+             "sequence_packing_scheduler is 'dp_balanced' on rank 0, 'best_fit' on rank 2"),
+            (config(64, stages=2, stage_group=1 + data_rank),
+             "microbatch_group_size_per_vp_stage is 1 on rank 0, 2 on rank 2"),
+        ):  # fmt: skip
+            data = iter([loaded(data_rank, 0)]) if loads else None
+            kind, text = outcome(pg, [data, data] if settings.virtual_pipeline_model_parallel_size else data, settings)
+            assert kind == ("PackingError" if loads else "PeerError"), (kind, text)
+            assert not loads or said in text, text
+            assert outcome(pg, iter([loaded(data_rank, 0)]) if loads else None)[0] == "fine"
+
+    @check
+    def no_micro_batches_are_refused():
+        for batches in (-1, 0, 1.5, "1"):
+            kind, text = outcome(pg, iter([loaded(data_rank, 0)]) if loads else None, batches=batches)
+            assert kind == ("CallerError" if loads else "PeerError"), (kind, text)
+            assert not loads or f"num_microbatches is {batches!r}, expected an integer of at least 1" in text
+
+    both = layout(cp=2, dp=2)
+
+    @check
+    def settings_of_context_ranks_and_of_the_hybrid_wrapper_are_compared():
+        kind, text = outcome(both, iter([loaded(dist.get_rank() // 2, 0)]), config(32 + 32 * (dist.get_rank() % 2)))
+        assert kind == "PackingError" and "is 32 on rank 0, 2, 64 on rank 1, 3" in text, (kind, text)
+        batch = [dict(tokens=torch.arange(6), cu_seqlens=torch.tensor([0, 2, 6]))]
+        wrapper = packing.HybridCPDataLoaderWrapper(iter([batch]), config(4 + 4 * (dist.get_rank() == 3)), both)
+        try:
+            next(wrapper)
+        except packing.PackingError as error:
+            assert "max_seq_len_per_rank is 4 on rank 0, 1, 2, 8 on rank 3" in str(error)
+        else:
+            raise AssertionError("other limits were taken")
+
     pipeline = layout(dp=1, pp=4)
+
+    @check
+    def settings_of_pipeline_stages_are_compared():
+        rank = dist.get_rank()
+        data = iter([loaded(0, 0)]) if rank in (0, 3) else None
+        kind, text = outcome(pipeline, data, config(64 if rank else 32))
+        assert kind == "PackingError" and "is 32 on rank 0, 64 on rank 1, 2, 3" in text, (kind, text)
 
     @check
     def the_end_reaches_stages_that_load_nothing():

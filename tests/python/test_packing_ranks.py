@@ -37,4 +37,4 @@ def test_every_rank_of_every_layout_gets_its_part(runtime):
 
 def test_no_rank_is_left_waiting_for_one_that_failed(runtime):
     done = run(runtime, 4, "failures")
-    assert len(done) == 9, done
+    assert len(done) == 13, done

@@ -10,16 +10,27 @@ import torch
 from .. import _core
 from ..errors import CallerError, PeerError
 from . import groups
-from .exchange import ENDED, FINE, check_groups, fate, gather_lengths, raise_for, reroute
+from .exchange import (
+    ENDED,
+    FINE,
+    check_groups,
+    check_settings,
+    digest_of,
+    fate,
+    gather_lengths,
+    raise_for,
+    reroute,
+    settings_of,
+)
 from .registry import scheduler_named
 from .samples import pack_samples, unpack_batch
-from .words import words
+from .words import whole, words
 
 METADATA_KEYS = ("cu_seqlens", "cu_seqlens_padded", "max_seqlen")
 
 
 def wrap_data_iterator(data_iterator, config, num_microbatches: int, pg_collection=None):
-    """Load ``num_microbatches`` batches, pack them for all ranks, and return this rank's share.
+    """Load ``num_microbatches`` batches, at least one, pack them for all ranks, and return this rank's share.
 
     Returns ``(iterator, num_micro_batches, seqlen_sum, seqlen_squared_sum)``; the sums are over the whole global batch.
     Only tensor-parallel rank 0 has an iterator, the others get None. With virtual pipeline stages ``data_iterator`` and
@@ -58,16 +69,16 @@ def run_scheduler(
         _raise_for_source(head[0])
         return _iterators(None, None, stage, last, config), head[1], float(head[2]), float(head[3])
 
-    packs, sums, error = None, (0, 0), None
+    packs, sums, error, settings = None, (0, 0), None, settings_of(scheduler, config)
     try:
         if stage in (0, last):
             own = _own_iterator(data_iterator, stage, last, config)
-            packs, sums = _load(scheduler, own, num_microbatches, dp_group, dp_cp_group, device)
+            packs, sums = _load(scheduler, own, num_microbatches, settings, dp_group, dp_cp_group, device)
     except BaseException as failure:  # told to all who wait for this rank, then raised
         error = failure
     head = [fate(error), len(packs or ()), *sums]
     try:
-        metadata, head = _share_in_pipeline(packs, head, error, pp_group, device)
+        metadata, head = _share_in_pipeline(packs, head, error, pp_group, device, settings)
     except BaseException as failure:
         error, head = failure, [fate(failure), 0, 0, 0]
     groups.share(head, 4, tp_group, device)
@@ -95,7 +106,7 @@ def _own_iterator(data_iterator, stage: int, last: int, config):
 
 def _fetch(scheduler, data_iterator, num_microbatches: int) -> list[dict[str, torch.Tensor]]:
     batch: list[Any] = []
-    for _ in range(num_microbatches):
+    for _ in range(whole(num_microbatches, "num_microbatches", least=1)):
         item = next(data_iterator)
         if isinstance(item, dict):
             batch.append(item)
@@ -113,7 +124,7 @@ def _fetch(scheduler, data_iterator, num_microbatches: int) -> list[dict[str, to
     return samples
 
 
-def _load(scheduler, data_iterator, num_microbatches, dp_group, dp_cp_group, device):
+def _load(scheduler, data_iterator, num_microbatches, settings, dp_group, dp_cp_group, device):
     """The packed micro-batches of this rank, and the sums of all."""
     samples, error = [], None
     try:
@@ -121,7 +132,7 @@ def _load(scheduler, data_iterator, num_microbatches, dp_group, dp_cp_group, dev
     except BaseException as failure:
         error = failure
     lengths = [int(sample["padded_seq_len"]) for sample in samples]
-    gathered = gather_lengths(samples, lengths, error, dp_group, device)
+    gathered = gather_lengths(samples, lengths, error, settings, dp_group, dp_cp_group, device)
     id_groups = scheduler.get_groups_and_subsamples(list(enumerate(gathered.lengths)))
     ranks = groups.size(dp_cp_group)
     check_groups(id_groups, len(gathered.lengths), ranks, getattr(scheduler, "may_drop", False),
@@ -133,14 +144,15 @@ def _load(scheduler, data_iterator, num_microbatches, dp_group, dp_cp_group, dev
     return packs, _core.pack_sum(words(gathered.lengths))
 
 
-def _share_in_pipeline(packs, head: list[int], error, pp_group, device):
+def _share_in_pipeline(packs, head: list[int], error, pp_group, device, settings):
     """Metadata of the micro-batches for every stage. Lengths travel as integers (docs/decisions/0146)."""
     if groups.size(pp_group) == 1:
         raise_for(head[:1], groups.members(pp_group), error)
         return packs, head
-    heads = groups.gather(head, pp_group, device)
+    heads = groups.gather([*head, digest_of(settings)], pp_group, device)
     loads = groups.rank(pp_group) in (0, groups.size(pp_group) - 1)
     raise_for([one[0] for one in heads], groups.members(pp_group), error, loads)
+    check_settings(settings, [one.pop() for one in heads], pp_group)
     if heads[-1] != heads[0]:
         raise CallerError(
             f"the first pipeline stage made {heads[0][1]} micro-batches of {heads[0][2]} tokens, the last "

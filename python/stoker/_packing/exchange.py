@@ -10,12 +10,13 @@ No rank is left waiting for one that failed: the first collective carries how ea
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import zlib
 
 import torch
 
 from .. import _core
-from ..errors import CallerError, PeerError
+from ..errors import CallerError, PeerError, show
 from . import groups
 from .samples import LENGTH_KEYS
 from .schedulers import PackingError
@@ -45,6 +46,44 @@ def raise_for(fates: list[int], ranks: list[int], error: BaseException | None, l
             f"the data iterator ended on rank {', '.join(map(str, ended))}, but not here: all ranks must load as much",
             status="WRONG_STATE",
         )
+
+
+def digest_of(settings: dict[str, str]) -> int:
+    """What ranks compare first: a number of fixed size."""
+    return int.from_bytes(hashlib.blake2b(repr(sorted(settings.items())).encode(), digest_size=7).digest(), "little")
+
+
+def check_settings(settings: dict[str, str], digests: list[int], group) -> None:
+    """All of the group raise if what they gathered differs. No length has moved yet: with other schedules the ranks
+    would exchange blocks of other sizes."""
+    if len(set(digests)) == 1:
+        return
+    told = list(zip(groups.members(group), groups.gather_objects(settings, group)))
+    parts = []
+    for name in sorted({name for _, one in told for name in one}):
+        ranks: dict[str, list[int]] = {}
+        for rank, one in told:
+            ranks.setdefault(one.get(name, "not set"), []).append(rank)
+        if len(ranks) > 1:
+            values = [f"{value} on rank {_some(where)}" for value, where in ranks.items()]
+            parts.append(f"{name} is {', '.join(values[:4])}{', ...' if len(values) > 4 else ''}")
+    raise PackingError("the packing of ranks that exchange must be the same: " + "; ".join(parts), status="MISMATCH")
+
+
+def _some(ranks: list[int]) -> str:
+    return ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+
+
+def settings_of(scheduler, config) -> dict[str, str]:
+    """What decides the schedule, as text."""
+    name = getattr(config, "sequence_packing_scheduler", None)
+    told = {"sequence_packing_scheduler": type(scheduler).__name__ if name is None else name}
+    told["the scheduler's class"] = type(scheduler).__name__
+    for option in ("max_seqlen_per_dp_cp_rank", "cp_size", "dp_size", "microbatch_group_size_per_vp_stage",
+                   "linear_tokens", "max_seq_len_per_rank", "total_hdp_gpus"):
+        if hasattr(scheduler, option):
+            told[option] = getattr(scheduler, option)
+    return {option: show(value) for option, value in told.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,8 +129,9 @@ class Gathered:
     forms: list[Form]
 
 
-def gather_lengths(samples, lengths: list[int], error, dp_group, device) -> Gathered:
-    """Lengths of all ranks. Global ids count sub-samples by rank, then by local order."""
+def gather_lengths(samples, lengths: list[int], error, settings, dp_group, dp_cp_group, device) -> Gathered:
+    """Lengths of all ranks. Global ids count sub-samples by rank, then by local order. What goes first has a fixed size
+    and tells all ranks of the data- and context-parallel group how each fared, and its settings."""
     forms: list[Form] = []
     if error is None:
         try:
@@ -99,8 +139,11 @@ def gather_lengths(samples, lengths: list[int], error, dp_group, device) -> Gath
         except CallerError as wrong:
             error = wrong
     digest = zlib.crc32(repr(forms).encode()) if forms else 0
-    heads = groups.gather([fate(error), len(lengths) if error is None else 0, digest], dp_group, device)
-    raise_for([head[0] for head in heads], groups.members(dp_group), error)
+    head = [fate(error), len(lengths) if error is None else 0, digest, digest_of(settings)]
+    heads = groups.gather(head, dp_cp_group, device)
+    raise_for([head[0] for head in heads], groups.members(dp_cp_group), error)
+    check_settings(settings, [head[3] for head in heads], dp_cp_group)
+    heads = [heads[groups.members(dp_cp_group).index(rank)] for rank in groups.members(dp_group)]
     counts = [head[1] for head in heads]
     if len({head[2] for head in heads if head[1] > 0}) > 1:
         everyone = zip(groups.members(dp_group), groups.gather_objects(forms, dp_group))

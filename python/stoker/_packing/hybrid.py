@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from . import groups
-from .exchange import gather_lengths, reroute
+from .exchange import gather_lengths, reroute, settings_of
 from .samples import cut
 from .schedulers import BalancedCPScheduler
 
@@ -43,7 +43,8 @@ class HybridCPDataLoaderWrapper:
             lengths = [next(iter(sample.values())).shape[0] for sample in samples]
         except BaseException as failure:  # told to the other ranks first
             error, lengths = failure, []
-        gathered = gather_lengths(samples, lengths, error, self.dp_group, device)
+        settings = settings_of(self.cp_balancing_scheduler, None)
+        gathered = gather_lengths(samples, lengths, error, settings, self.dp_group, self.dp_cp_group, device)
         _, id_groups = self.cp_balancing_scheduler.get_groups_and_subsamples(
             list(enumerate(gathered.lengths)), self.config
         )
