@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "sched/journal.h"
 #include "sim/random.h"
 #include "sim/run.h"
 #include "sim/stats.h"
@@ -121,6 +122,8 @@ stoker_status sim_cell_record(const struct sim_config *config, uint64_t seed, co
         return stk_fail(err, STOKER_ERR_NO_MEMORY, "no memory for a journal of %u bytes", JOURNAL_BYTES_MAX);
     struct sim_result result = {.waits_ns = shared.waits, .ready_ns = shared.ready, .journal = &journal};
     stoker_status status = sim_run(config, seed, shared.block, shared.size, &result, err);
+    if (status == STOKER_OK && !journal.full)
+        journal.size += stk_journal_write_end(journal.bytes + journal.size, false); /* a step has left room for it */
     FILE *file = status == STOKER_OK ? fopen(path, "wb") : NULL;
     if (file) {
         bool written = fwrite(journal.bytes, 1, journal.size, file) == journal.size;

@@ -81,6 +81,8 @@ int sim_command_run(const struct sim_options *given)
     options.study = "run";
     if (given->study || given->parts || given->changed) return sim_usage_error("run takes no --study, --part or --set");
     if (options.argument_count != 1) return sim_usage_error("run needs one scenario");
+    if (options.journal && sim_same_file(options.journal, options.arguments[0]))
+        return sim_usage_error("--journal '%s' is the scenario itself; expected another file", options.journal);
     if (!options.seeds_given) options.seeds.first = 1;
     if (options.seeds.count == 0) options.seeds.count = 1;
     return run_all(&options);

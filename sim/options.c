@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 
@@ -45,6 +46,12 @@ void sim_help(void *file)
           "  --json            one JSON object on stdout\n"
           "  -h, --help        print this text\n",
           file);
+}
+
+bool sim_same_file(const char *path, const char *other)
+{
+    struct stat one, two;
+    return stat(path, &one) == 0 && stat(other, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
 int sim_usage_error(const char *format, ...)

@@ -37,6 +37,8 @@ int sim_options_parse(int argc, char **argv, struct sim_options *out, bool *out_
 void sim_help(void *file); /* FILE * */
 /* "stoker-sim run: <context>: <message>" on stderr; gives the exit status. */
 int sim_report_failure(const char *command, const stoker_error *err);
+/* Do both names lead to one file that is there? */
+bool sim_same_file(const char *path, const char *other);
 int sim_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 int sim_command_run(const struct sim_options *options);

@@ -100,6 +100,30 @@ static stoker_status replay_steps(struct replay *replay, stoker_error *err)
     }
 }
 
+/* A record without its end is good as far as it goes, but it is not all that happened. Whether its writer died or
+ * somebody cut the file is not known here. */
+static bool is_cut(const struct replay *replay) { return !replay->differs && !replay->reader.closed; }
+
+static const char *end_of(const struct replay *replay)
+{
+    const struct stk_journal_reader *reader = &replay->reader;
+    if (replay->differs) return "not-reached";
+    if (reader->closed) return reader->limit_reached ? "limit" : "closed";
+    return reader->whole_bytes < reader->size ? "inside-record" : "no-mark";
+}
+
+static void tell_cut(const char *path, const struct replay *replay)
+{
+    const struct stk_journal_reader *reader = &replay->reader;
+    bool inside = reader->whole_bytes < reader->size;
+    fprintf(
+        stderr,
+        "stoker-sim replay: '%s' ends %s at byte %zu, after %llu steps with %llu events%s: its writer was killed, or "
+        "the file was cut\n",
+        path, inside ? "in the middle of a record" : "without an end mark", reader->size,
+        (unsigned long long)replay->steps, (unsigned long long)replay->event_count, inside ? " in whole records" : "");
+}
+
 static void print_json(const struct replay *replay)
 {
     struct sim_json *json = sim_json_object();
@@ -114,6 +138,9 @@ static void print_json(const struct replay *replay)
     sim_json_integer(json, "canceled", (int64_t)replay->canceled);
     sim_json_integer(json, "given_up", (int64_t)replay->given_up);
     sim_json_bool(json, "limit_reached", replay->reader.limit_reached);
+    sim_json_text(json, "end", end_of(replay));
+    sim_json_integer(json, "bytes", (int64_t)replay->reader.size);
+    sim_json_integer(json, "whole_bytes", (int64_t)replay->reader.whole_bytes);
     sim_json_print(json, stdout);
     sim_json_free(json);
 }
@@ -132,7 +159,7 @@ static void print_text(const struct replay *replay)
                (unsigned long long)replay->steps, (double)replay->differs_at_ns / 1e9,
                (unsigned long long)replay->is_digest, (unsigned long long)replay->was_digest);
     else
-        puts("same actions");
+        puts(is_cut(replay) ? "same actions, as far as the record goes" : "same actions");
 }
 
 int sim_command_replay(const struct sim_options *options)
@@ -152,7 +179,8 @@ int sim_command_replay(const struct sim_options *options)
             print_json(&replay);
         else
             print_text(&replay);
-        result = replay.differs ? SIM_EXIT_NO : SIM_EXIT_DONE;
+        if (is_cut(&replay)) tell_cut(options->arguments[0], &replay);
+        result = replay.differs ? SIM_EXIT_NO : is_cut(&replay) ? SIM_EXIT_DATA : SIM_EXIT_DONE;
     }
     free(replay.data);
     free(replay.block);

@@ -218,6 +218,7 @@ stoker_status stk_journal_open(struct stk_journal_reader *reader, const uint8_t 
         return stk_fail(err, STOKER_ERR_UNSUPPORTED, "the journal has version %llu, this program reads version %u",
                         (unsigned long long)version, STK_JOURNAL_VERSION);
     STK_TRY(read_head(&fresh, &limits, &options, err));
+    fresh.whole_bytes = fresh.offset;
     *reader = fresh;
     *out_limits = limits;
     *out_options = options;
@@ -280,8 +281,11 @@ stoker_status stk_journal_next(struct stk_journal_reader *reader, struct stk_eve
     if (reader->ended || reader->offset == reader->size) return STOKER_END;
     STK_TRY(get_field(reader, "tag", UINT64_MAX, &tag, err));
     if (tag == TAG_END) {
+        reader->ended = reader->offset == reader->size; /* the writer died in it */
+        if (reader->ended) return STOKER_END;
         STK_TRY(get_field(reader, "end", 1, &tag, err));
-        reader->ended = true;
+        reader->ended = reader->closed = true;
+        reader->whole_bytes = reader->offset;
         reader->limit_reached = tag == 1;
         return STOKER_END;
     }
@@ -297,6 +301,7 @@ stoker_status stk_journal_next(struct stk_journal_reader *reader, struct stk_eve
         if (err) *err = cause;
         return status;
     }
+    reader->whole_bytes = reader->offset;
     *out_step = step;
     return STOKER_OK;
 }

@@ -43,8 +43,11 @@ size_t stk_journal_write_end(uint8_t *out, bool limit_reached);
 struct stk_journal_reader {
     const uint8_t *data;
     size_t size, offset;
+    size_t whole_bytes; /* up to the end of the last whole record; after END below size: the next one is cut off */
     uint64_t now_ns;
-    bool ended, limit_reached;
+    bool closed;        /* the end mark was read; not so after END: the writer died, or the file was cut */
+    bool limit_reached; /* and it says that later steps are missing */
+    bool ended;
 };
 
 struct stk_journal_step {

@@ -181,7 +181,27 @@ static void test_records_that_are_wrong_are_refused(void **state)
     reader = start;
     reader.size = size;
     assert_int_equal(stk_journal_next(&reader, events, 2, &step, NULL), STOKER_END);
-    assert_true(reader.limit_reached);
+    assert_true(reader.limit_reached && reader.closed);
+}
+
+static void test_a_cut_is_told_from_an_end(void **state)
+{
+    (void)state;
+    struct stk_journal_reader reader;
+    struct stk_engine_limits read_limits;
+    struct stk_engine_options read_options;
+    struct stk_journal_step step;
+    struct stk_event events[2] = {{.type = STK_EVENT_TICK}, {.type = STK_EVENT_TICK}};
+    size_t head = stk_journal_write_head(bytes, &limits, NULL);
+    size_t whole = head + stk_journal_write_step(bytes + head, 5, 9, events, 2, NULL, 0);
+    size_t size = whole + stk_journal_write_end(bytes + whole, false);
+    for (size_t cut = head; cut <= size; cut++) {
+        assert_int_equal(stk_journal_open(&reader, bytes, cut, &read_limits, &read_options, NULL), STOKER_OK);
+        if (cut >= whole) assert_int_equal(stk_journal_next(&reader, events, 2, &step, NULL), STOKER_OK);
+        assert_int_equal(stk_journal_next(&reader, events, 2, &step, NULL), STOKER_END);
+        assert_int_equal(reader.closed, cut == size);
+        assert_int_equal(reader.whole_bytes, cut == size ? size : cut >= whole ? whole : head);
+    }
 }
 
 static void test_the_digest_covers_each_field(void **state)
@@ -204,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_a_journal_that_is_cut_off_ends_with_its_last_whole_step),
         cmocka_unit_test(test_heads_that_are_wrong_are_refused),
         cmocka_unit_test(test_records_that_are_wrong_are_refused),
+        cmocka_unit_test(test_a_cut_is_told_from_an_end),
         cmocka_unit_test(test_the_digest_covers_each_field),
     };
     return stk_run_tests(tests);

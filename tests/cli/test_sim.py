@@ -113,9 +113,32 @@ def test_a_record_that_is_cut_off_replays_up_to_there(sim, tmp_path):
     assert sim("run", SCENARIOS / "dead-server.json", "--journal", "events").returncode == 0
     whole = result(sim("replay", "events", "--json"))
     data = (tmp_path / "events").read_bytes()
+    assert whole["end"] == "closed" and whole["bytes"] == whole["whole_bytes"] == len(data)
     (tmp_path / "cut").write_bytes(data[:len(data) * 2 // 3])
-    cut = result(sim("replay", "cut", "--json"))
-    assert cut["same"] is True and 0 < cut["steps"] < whole["steps"]
+    done = sim("replay", "cut", "--json")
+    cut = json.loads(done.stdout)
+    assert done.returncode == 3 and cut["same"] is True and 0 < cut["steps"] < whole["steps"]
+    assert cut["end"] == "inside-record" and cut["whole_bytes"] < cut["bytes"] == len(data) * 2 // 3
+    assert f"ends in the middle of a record at byte {cut['bytes']}, after {cut['steps']} steps" in done.stderr
+    assert sim("replay", "cut").stdout.endswith("same actions, as far as the record goes\n")
+    (tmp_path / "cut").write_bytes(data[:-1])  # in the end mark itself
+    assert json.loads(sim("replay", "cut", "--json").stdout)["end"] == "inside-record"
+    (tmp_path / "cut").write_bytes(data[:-2])  # between two records: all steps are there, but not the end
+    done = sim("replay", "cut", "--json")
+    cut = json.loads(done.stdout)
+    assert done.returncode == 3 and cut["end"] == "no-mark" and cut["steps"] == whole["steps"]
+    assert f"ends without an end mark at byte {len(data) - 2}" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_journal_is_no_scenario(sim, tmp_path):
+    text = (SCENARIOS / "dead-server.json").read_bytes()
+    (tmp_path / "sc.json").write_bytes(text)
+    os.link(tmp_path / "sc.json", tmp_path / "link.json")
+    (tmp_path / "symlink.json").symlink_to("sc.json")
+    for journal in ("sc.json", "./sc.json", "link.json", "symlink.json"):
+        done = sim("run", "sc.json", "--journal", journal)
+        assert done.returncode == 2 and f"'{journal}' is the scenario itself" in done.stderr, done.stderr
+    assert (tmp_path / "sc.json").read_bytes() == text
 
 
 @pytest.mark.parametrize("changes, expected", [
