@@ -450,6 +450,55 @@ def test_tensors(tmp_path):
     assert dataset.document_indices.tolist() == [0, 1, 3, 4, 5]
 
 
+NO_TOKENS = [
+    numpy.datetime64("2026-01-01"), numpy.timedelta64(3, "s"), numpy.array(["2026-01-01"], "M8[D]"), numpy.str_("abc"),
+    numpy.bytes_(b"abc"), numpy.void(b"abcd"), numpy.complex64(1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", NO_TOKENS, ids=lambda bad: str(bad.dtype))
+def test_buffers_of_other_types_are_no_tokens(bad, tmp_path):
+    with IndexedDatasetBuilder(tmp_path / "x.bin") as builder:
+        for write in (
+            lambda: builder.add_item(bad),
+            lambda: builder.add_document(bad, [8]),
+            lambda: builder.add_documents([bad]),
+            lambda: builder.add_documents((bad, [0, 1])),
+        ):
+            with pytest.raises(TypeError) as caught:
+                write()
+            assert str(caught.value) == f"tokens must be integers or floating values, not {bad.dtype}"
+
+
+def test_places_and_modes_are_not_cut(tmp_path):
+    with IndexedDatasetBuilder(tmp_path / "x.bin", multimodal=True) as builder:
+        for offsets in ([0, 1.9, 3], numpy.array([0.0, 3.0]), [False, True], ["0", "3"]):
+            with pytest.raises(TypeError, match="offsets must be integers, not"):
+                builder.add_documents(([1, 2, 3], offsets))
+        with pytest.raises(errors.CallerError, match=f"offset {2**63} at position 1 does not fit int64"):
+            builder.add_documents(([1, 2, 3], numpy.array([0, 2**63], numpy.uint64)))
+        with pytest.raises(TypeError, match="modes must be integers, not float64"):
+            builder.add_documents([[1], [2]], modes=[1.5, 2])
+        with pytest.raises(TypeError, match="modes must be integers, not float64"):
+            builder.add_document([1, 2], [1, 1], [1.5, 2])
+        with pytest.raises(TypeError, match="lengths must be integers, not float64"):
+            builder.add_document([1, 2], numpy.array([1.5, 0.5]))
+        builder.add_documents(([], numpy.array([0])))  # none
+        builder.finalize(tmp_path / "x.idx")
+
+
+@pytest.mark.parametrize("dtype, seen", [
+    (numpy.uint32, "uint32"), (numpy.float16, "float16"), (bool, "bool"), (None, "None"), ("tokens", "'tokens'"),
+    (numpy.complex64, "complex64"), (numpy.uint64, "uint64"),
+])  # fmt: skip
+def test_types_that_token_files_do_not_have(dtype, seen, tmp_path):
+    with pytest.raises(TypeError) as caught:
+        IndexedDatasetBuilder(tmp_path / "x.bin", dtype)
+    names = "uint8, int8, int16, int32, int64, float64, float32, uint16"
+    assert str(caught.value) == f"dtype is {seen}; the elements of token files are one of {names}"
+    assert not os.listdir(tmp_path)
+
+
 @pytest.mark.parametrize("bad", [["a"], [[1], [2, 3]], numpy.array([1j]), numpy.array(["x"])])
 def test_what_is_no_tokens(bad, tmp_path):
     with IndexedDatasetBuilder(tmp_path / "x.bin") as builder, pytest.raises((TypeError, ValueError)):

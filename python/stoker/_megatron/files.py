@@ -45,7 +45,14 @@ class DType(enum.Enum):
         >>> DType.code_from_dtype(numpy.uint16)
         8
         """
-        return cls[numpy.dtype(value).name].value
+        try:
+            name = None if value is None else numpy.dtype(value).name  # NumPy takes None for float64
+        except TypeError:
+            name = None
+        if name not in cls.__members__:
+            kinds = ", ".join(member.name for member in cls)
+            raise TypeError(f"dtype is {name or repr(value)}; the elements of token files are one of {kinds}")
+        return cls[name].value
 
     @classmethod
     def dtype_from_code(cls, value: int) -> type[numpy.number]:

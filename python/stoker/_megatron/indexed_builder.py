@@ -52,13 +52,25 @@ def _converted(value: numpy.ndarray) -> numpy.ndarray:
     raise TypeError(f"tokens must be integers or floating values, not {value.dtype}")
 
 
+def _check_scalar(value: Any) -> None:
+    """A date of NumPy shows its bytes as a buffer of integers: no tokens."""
+    if isinstance(value, numpy.generic) and value.dtype.kind not in "biuf":
+        raise TypeError(f"tokens must be integers or floating values, not {value.dtype}")
+
+
+def _integers(value: Any, name: str, kinds: str = "iu") -> numpy.ndarray:
+    """An array of what must be integers; floating values are refused, not cut."""
+    array = numpy.asarray(value.cpu() if hasattr(value, "cpu") else value)
+    if array.dtype.kind not in kinds and array.size:
+        raise TypeError(f"{name} must be integers, not {array.dtype}")
+    return array
+
+
 def _lengths(value: Any) -> Any:
     """Lengths as a list of integers or an int32 array."""
     if type(value) is list:
         return value
-    array = numpy.asarray(value.cpu() if hasattr(value, "cpu") else value)
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"lengths must be integers, not {array.dtype}")
+    array = _integers(value, "lengths")
     if array.size and (array.min() < 0 or array.max() >= 2**31):
         bad = int(numpy.argmax((array < 0) | (array >= 2**31)))
         raise errors.CallerError(f"length {array.reshape(-1)[bad]} at position {bad} is not between 0 and 2^31 - 1")
@@ -66,7 +78,15 @@ def _lengths(value: Any) -> Any:
 
 
 def _modes(value: Any) -> numpy.ndarray | None:
-    return None if value is None else numpy.ascontiguousarray(numpy.asarray(value).astype(numpy.int8))
+    return None if value is None else numpy.ascontiguousarray(_integers(value, "modes", "iub").astype(numpy.int8))
+
+
+def _offsets(value: Any) -> numpy.ndarray:
+    array = _integers(value, "offsets")
+    if array.dtype.kind == "u" and array.size and array.max() >= 2**63:
+        bad = int(numpy.argmax(array >= 2**63))
+        raise errors.CallerError(f"offset {array.reshape(-1)[bad]} at position {bad} does not fit int64")
+    return numpy.ascontiguousarray(array, numpy.int64)
 
 
 class IndexedDatasetBuilder:
@@ -99,6 +119,7 @@ class IndexedDatasetBuilder:
 
     def add_item(self, tensor: Any, mode: int = 0) -> None:
         """Append one sequence (a tensor, an array or a list). It does not end a document."""
+        _check_scalar(tensor)
         try:
             return self._core.add_item(tensor, 0, mode)
         except (TypeError, ValueError, BufferError):
@@ -107,6 +128,7 @@ class IndexedDatasetBuilder:
 
     def add_document(self, tensor: Any, lengths: Any, modes: Any = None) -> None:
         """Append one document: all its elements, the lengths of its sequences, and their modes (None: zeros)."""
+        _check_scalar(tensor)
         try:
             if modes is None and type(lengths) is list:
                 return self._core.add_document(tensor, 0, lengths)
@@ -184,8 +206,7 @@ def _batches(documents: Any, chunk_size: int) -> Iterator[tuple[Any, numpy.ndarr
     if isinstance(documents, tuple):
         if len(documents) != 2:
             raise errors.CallerError(f"expected (values, offsets), got a tuple of {len(documents)}; documents go in a list")
-        offsets = documents[1].cpu() if hasattr(documents[1], "cpu") else documents[1]
-        yield documents[0], numpy.ascontiguousarray(offsets, numpy.int64)
+        yield documents[0], _offsets(documents[1])
     elif _is_awkward(documents):
         awkward = sys.modules["awkward"]
         counts = awkward.to_numpy(awkward.num(documents, axis=1))
