@@ -52,6 +52,66 @@ def kinds(splits):
             for one in splits]  # fmt: skip
 
 
+# ------------------------------------------------------------------------------------------- arguments that cannot be
+
+
+@pytest.mark.parametrize("size", [-1, "16", 2**64, float("nan"), float("inf"), [16], -0.5 - 1])
+@pytest.mark.parametrize("weights", [None, [1, 1]])
+def test_sizes_that_cannot_be_are_named(size, weights, tmp_path):
+    prefixes = prepare(tmp_path)
+    with pytest.raises(ValueError, match="sizes: valid is .*; expected") as caught:
+        build(tmp_path, [5, size, 2], blend=(prefixes, weights), split="8,1,1")
+    assert "\n" not in str(caught.value)
+
+
+def test_sizes_of_a_weighted_blend_may_be_fractions(tmp_path):
+    got = build(tmp_path, [4.5, 3, numpy.int64(2)], blend=(prepare(tmp_path), [1, 1]), split="8,1,1")
+    assert [len(one) for one in got] == [6, 4, 2]
+
+
+BLENDS = [
+    ("a", "blend is 'a'; expected (list of prefixes, list of weights or None)"),
+    ("ab", "blend is 'ab'; expected (list"),
+    ((["a"],), "blend is (['a'],); expected (list"),
+    (3, "blend is 3; expected (list"),
+    (("a", None), "blend: the prefixes are 'a'; expected a list of texts"),
+    (({"a": 1}, None), "blend: the prefixes are {'a': 1}; expected a list of texts"),
+    ((["a", None], None), "blend: prefix 1 is None; expected a text"),
+    (([b"a"], None), "blend: prefix 0 is b'a'; expected a text"),
+    ((["a"], ["1"]), "blend: weight 0 is '1'; expected a number"),
+    ((["a"], [None]), "blend: weight 0 is None; expected a number"),
+    ((["a"], "None"), "blend: the weights are 'None'; expected a list of numbers, or None"),
+    ((["a"], 1), "blend: the weights are 1; expected a list of numbers, or None"),
+]
+
+
+@pytest.mark.parametrize("blend, words", BLENDS, ids=str)
+def test_blends_that_cannot_be_are_named(blend, words):
+    with pytest.raises(ValueError) as caught:
+        GPTDatasetConfig(**options(blend=blend, split="1"))
+    assert words in str(caught.value)
+    with pytest.raises(ValueError) as caught:
+        GPTDatasetConfig(**{**options(blend_per_split=[None, blend, None]), "blend": None, "split": None})
+    assert words.replace("blend", "blend_per_split, valid", 1) in str(caught.value)
+
+
+@pytest.mark.parametrize("surplus", [float("nan"), float("inf"), "x", None])
+def test_a_surplus_that_cannot_be_is_named(surplus):
+    with pytest.raises(ValueError, match=f"mid_level_dataset_surplus is {surplus!r}; expected a finite number"):
+        GPTDatasetConfig(**options(mid_level_dataset_surplus=surplus))
+
+
+def test_a_surplus_of_more_samples_than_can_be_is_named(tmp_path):
+    with pytest.raises(ValueError, match="a surplus of 1e.300 makes more than"):
+        build(tmp_path, [5, 3, 2], blend=(prepare(tmp_path), [1, 1]), split="8,1,1", mid_level_dataset_surplus=1e300)
+
+
+@pytest.mark.parametrize("seed", ["16", 1.5, None])
+def test_a_seed_that_cannot_be_is_named(seed, tmp_path):
+    with pytest.raises(TypeError, match=f"random_seed is {seed!r}; expected a whole number"):
+        build(tmp_path, [5, 3, 2], blend=(prepare(tmp_path)[:1], None), split="8,1,1", random_seed=seed)
+
+
 # ---------------------------------------------------------------------------------------------------------------- cases
 
 

@@ -607,6 +607,19 @@ def test_places_that_are_no_integers(tmp_path, mmap, arguments):
     assert dataset.get(numpy.int64(0), numpy.uint8(1), numpy.int32(2)).tolist() == [2, 3]
 
 
+@pytest.mark.parametrize("mmap", [True, False])
+def test_places_that_no_array_has(tmp_path, mmap):
+    dataset = IndexedDataset(small_prefix(tmp_path), mmap=mmap)
+    for place in (2**63, -(2**63), -(2**63) - 1, 2**64, numpy.uint64(2**63), numpy.int64(-(2**63))):
+        for read in (dataset.__getitem__, dataset.get):
+            with pytest.raises(IndexError, match=f"idx is {place}; expected -1 to 0"):
+                read(place)
+    for place in (True, False, numpy.bool_(False)):
+        with pytest.raises(TypeError, match="Unexpected type received for idx: <class '(numpy.)?bool_?'>"):
+            dataset[place]
+    assert dataset[numpy.uint64(0)].tolist() == dataset[-1].tolist() == [1, 2, 3, 4]
+
+
 def small_prefix(folder):
     with IndexedDatasetBuilder(folder / "w.bin", numpy.uint16) as builder:
         builder.add_document([1, 2, 3, 4], [4])

@@ -6,12 +6,13 @@ from __future__ import annotations
 import concurrent.futures
 import contextvars
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 
-from .. import _core
+from .. import _core, errors
 from . import barriers, identity, splits
 from .blended import DATASETS_MAX, BlendedDataset
 from .config import BlendedMegatronDatasetConfig
@@ -37,15 +38,31 @@ def sizes_per_dataset(normalized_weights: Sequence[float], sizes: Sequence[int],
     """
     _check_sum(normalized_weights)
     factor = 1 + surplus
-    return [
+    made = [
         [math.ceil(math.ceil(size * weight) * factor) if size else 0 for size in sizes] for weight in normalized_weights
     ]
+    if any(size >= 2**63 for row in made for size in row):
+        raise errors.CallerError(f"a surplus of {surplus!r} makes more than 2^63 - 1 samples of sizes {list(sizes)}")
+    return made
 
 
 def _check_sum(normalized_weights: Sequence[float]) -> None:
     total = sum(normalized_weights)
     if not abs(total - 1.0) <= _SUM_TOLERANCE:
         raise AssertionError(f"the sum of the weights is {total!r}; expected normalised ones, with sum 1")
+
+
+def _check_size(split: Split, size: Any, blend: Any) -> None:
+    if size is None:
+        return
+    try:  # sizes of a blend with weights are rounded up, as in Megatron-LM
+        weighted = blend is not None and blend[1] is not None
+        number = math.ceil(size) if weighted and isinstance(size, (float, numpy.floating)) else operator.index(size)
+    except (TypeError, ValueError, OverflowError):
+        seen = errors.show(size)
+        raise errors.CallerError(f"sizes: {split.name} is {seen}; expected a whole number, or None") from None
+    if not 0 <= number < 2**63:
+        raise errors.CallerError(f"sizes: {split.name} is {number}; expected 0 to 2^63 - 1, or None")
 
 
 def _check_blend_weights(prefixes: Sequence[str], weights: Sequence[float]) -> None:
@@ -89,6 +106,8 @@ class BlendedMegatronDatasetBuilder:
         self._ranks = barriers.ranks_of(rank, barrier)
         if len(self.sizes) != len(Split):
             raise AssertionError(f"sizes has {len(self.sizes)} entries; expected {len(Split)}: train, valid and test")
+        for split, size in zip(Split, self.sizes, strict=True):
+            _check_size(split, size, self._blend_of(split))
         if not config.mock:
             self._check_sizes()
         if self._ranks is not None and self._ranks.rank == 0 and not is_built_on_rank():

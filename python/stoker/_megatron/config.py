@@ -6,8 +6,13 @@ The checks raise AssertionError themselves, so that ``python -O`` does not switc
 
 from __future__ import annotations
 
+import math
+import numbers
+import os
 from dataclasses import dataclass, field
 from typing import Any
+
+from .. import errors
 
 from . import splits
 from .blend_list import Blend
@@ -26,10 +31,27 @@ def _require(condition: Any, message: str) -> None:
         raise AssertionError(message)
 
 
-def _check_weights(blend: Blend, message: str) -> None:
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, dict))
+
+
+def _check_weights(blend: Blend, message: str, name: str = "blend") -> None:
+    if not _is_list(blend) or len(blend) != 2:
+        seen = errors.show(blend)
+        raise errors.CallerError(f"{name} is {seen}; expected (list of prefixes, list of weights or None)")
     prefixes, weights = blend
+    if not _is_list(prefixes):
+        raise errors.CallerError(f"{name}: the prefixes are {errors.show(prefixes)}; expected a list of texts")
+    for place, prefix in enumerate(prefixes):
+        if not isinstance(prefix, (str, os.PathLike)):
+            raise errors.CallerError(f"{name}: prefix {place} is {errors.show(prefix)}; expected a text")
+    if weights is not None and not _is_list(weights):
+        raise errors.CallerError(f"{name}: the weights are {errors.show(weights)}; expected a list of numbers, or None")
     if weights is not None and len(weights) != len(prefixes):
         raise AssertionError(message)
+    for place, weight in enumerate(() if weights is None else weights):
+        if weight is None or isinstance(weight, (str, bytes)) or not hasattr(weight, "__float__"):
+            raise errors.CallerError(f"{name}: weight {place} is {errors.show(weight)}; expected a number")
 
 
 @dataclass
@@ -79,6 +101,10 @@ class BlendedMegatronDatasetConfig:
     defer_npy_index_mmap: bool = False
 
     def __post_init__(self) -> None:
+        surplus = self.mid_level_dataset_surplus
+        if not isinstance(surplus, numbers.Real) or not math.isfinite(surplus):
+            seen = errors.show(surplus)
+            raise errors.CallerError(f"mid_level_dataset_surplus is {seen}; expected a finite number such as 0.005")
         if self.fast_cache_load:
             _require(
                 self.path_to_cache is not None,
@@ -93,6 +119,9 @@ class BlendedMegatronDatasetConfig:
                 self.path_to_cache is not None,
                 "--data-cache-path must be provided when using --dataloader-defer-npy-index-mmap.",
             )
+        if self.blend_per_split is not None and not _is_list(self.blend_per_split):
+            seen = errors.show(self.blend_per_split)
+            raise errors.CallerError(f"blend_per_split is {seen}; expected a list of three blends")
         if self.blend_per_split is not None and any(blend is not None for blend in self.blend_per_split):
             self._check_blend_per_split(self.blend_per_split)
             return
@@ -110,9 +139,10 @@ class BlendedMegatronDatasetConfig:
         _require(self.blend is None, "blend and blend_per_split are incompatible")
         _require(self.split is None, "split and blend_per_split are incompatible")
         _require(len(blends) == len(splits.Split), f"blend_per_split must contain {len(splits.Split)} blends")
-        for blend in blends:
+        for split, blend in zip(splits.Split, blends, strict=True):
             if blend is not None:
-                _check_weights(blend, "blend per split prefixes and weights must be equal in number")
+                message = "blend per split prefixes and weights must be equal in number"
+                _check_weights(blend, message, f"blend_per_split, {split.name}")
 
 
 @dataclass

@@ -46,7 +46,10 @@ def maps_late(config: BlendedMegatronDatasetConfig, folder: str | None, stem: st
 
 def _core_arguments(config: GPTDatasetConfig) -> dict[str, Any]:
     """Arguments of the C dataset that all splits and prefixes share."""
-    seed = operator.index(config.random_seed)
+    try:
+        seed = operator.index(config.random_seed)
+    except TypeError:
+        raise TypeError(f"random_seed is {config.random_seed!r}; expected a whole number of 0 to 2**32 - 1") from None
     if not 0 <= seed < 2**32:
         raise ValueError(f"Seed must be between 0 and 2**32 - 1, random_seed is {seed}")
     return {

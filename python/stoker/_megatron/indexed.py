@@ -256,7 +256,8 @@ class IndexedDataset:
     def __getitem__(self, idx: int | numpy.integer | slice) -> Any:
         """A sequence; with modes the pair of it and its mode. A slice gives a list of sequences."""
         index = self.index
-        if isinstance(idx, (int, numpy.integer)):
+        if isinstance(idx, (int, numpy.integer)) and not isinstance(idx, bool):
+            self._check_place(idx)
             length = int(index.sequence_lengths[idx])
             if length < 0:
                 raise ValueRefused(f"'{index.path}': length of sequence {idx} is {length}, below 0")
@@ -265,6 +266,11 @@ class IndexedDataset:
         if isinstance(idx, slice):
             return self._slice(idx)
         raise TypeError(f"Unexpected type received for idx: {type(idx)}")
+
+    def _check_place(self, idx: int | numpy.integer) -> None:
+        """NumPy tells of most places past the end; these are none for it at all."""
+        if not -(2**63) < idx < 2**63:
+            raise IndexError(f"idx is {idx}; expected {-len(self)} to {len(self) - 1}")
 
     def _slice(self, idx: slice) -> Any:
         index = self.index
@@ -297,6 +303,7 @@ class IndexedDataset:
         """
         index = self.index
         idx, offset = operator.index(idx), operator.index(offset)
+        self._check_place(idx)
         whole = int(index.sequence_lengths[idx])
         if offset < 0:
             raise ValueError(f"offset must be non-negative, not {offset}")
