@@ -36,6 +36,15 @@ _TELL_S = 30.0
 _LEFT = re.compile(r"rank (\d+) has .* in the middle of a round")
 
 
+def _status() -> dict:
+    """The state of the DataServer; nothing of it if it does not answer."""
+    client = _plane.held()
+    try:
+        return json.loads(client.status(_SLICE_S)) if client is not None else {"loaders": [], "ranks": []}
+    except (TimeoutError, errors.StokerError):
+        return {"loaders": [], "ranks": []}
+
+
 def single(samples):
     """Collate function of the inner loader: a sample as its dataset made it."""
     return samples[0]
@@ -396,7 +405,7 @@ class _Rounds:
         data = json.dumps(what).encode()
         with self._watched(failure):
             _core.loader_gather(lane, number, self._members, data)
-            joined = yield from self._wait(_core.loader_gathered, lane, number)
+            joined = yield from self._wait(lambda: self._absent(number), _core.loader_gathered, lane, number)
         parts, at = [], 0
         while at < len(joined):
             (size,) = struct.unpack_from("<I", joined, at)
@@ -437,7 +446,7 @@ class _Rounds:
         """The next sample that another rank gave. A rank that has left in the meantime is missed by those it owes one."""
         while True:
             try:
-                return (yield from self._wait(_core.loader_take, lane, self._number))
+                return (yield from self._wait(lambda: set(givers), _core.loader_take, lane, self._number))
             except errors.DataServerError as error:
                 told = _LEFT.match(error.message)
                 if told is None or int(told[1]) in givers:
@@ -458,8 +467,25 @@ class _Rounds:
             crew._open(crew._workers, _reserve(self._share))
         return crew._lanes[0]
 
-    def _wait(self, function, *arguments):
-        """Ends with an answer, with an error that names the rank that cannot come, or after ``timeout``."""
+    def _absent(self, number) -> set:
+        """The ranks that have not come to a gathering, as the DataServer knows them; empty if it does not answer."""
+        return {
+            rank
+            for loader in _status()["loaders"]
+            if loader["rank"] == self._rank and loader.get("exchange", {}).get("number") == number
+            for rank in loader["exchange"]["awaits"]
+        }
+
+    def _awaited(self, absent) -> str:
+        """Whom this rank waits for, for people."""
+        pids = {rank["rank"]: rank["pid"] for rank in _status()["ranks"] if rank["state"] == "connected"}
+        ranks = sorted(absent()) or [rank for rank in self._members if rank != self._rank]
+        names = [f"{rank} (pid {pids[rank]})" if pids.get(rank) else str(rank) for rank in ranks]
+        return f"rank{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+    def _wait(self, absent, function, *arguments):
+        """Ends with an answer, with an error that names the rank that cannot come, or after ``timeout``. ``absent()`` gives the
+        ranks that it waits for, as far as that is known."""
         while not self._may_wait:
             try:
                 return function(*arguments, 0)
@@ -474,12 +500,13 @@ class _Rounds:
             _plane.drain_log()
             if self._loader.timeout > 0 and now_s - began_s > self._loader.timeout:
                 raise RuntimeError(
-                    f"DataLoader timed out after {self._loader.timeout} seconds: round {self._round} waits for the ranks"
-                    f" {self._members}"
+                    f"DataLoader timed out after {self._loader.timeout} seconds: round {self._round} of the ranks"
+                    f" {self._members} waits for {self._awaited(absent)}"
                 )
             if now_s - told_s > _TELL_S:
                 told_s = now_s
-                _log.warning("round %d of the ranks %s waits for some of them", self._round, self._members)
+                waits_for = self._awaited(absent)
+                _log.warning("round %d of the ranks %s waits for %s", self._round, self._members, waits_for)
 
     def _watched(self, failure):
         return _Watched(self._crew, failure)

@@ -249,6 +249,22 @@ static void settle(struct stk_server *server, uint32_t lane_index)
     free(data);
 }
 
+uint32_t stk_exchange_awaited(const struct stk_lane *lane, uint64_t *out_number, uint32_t *out_ranks)
+{
+    struct stk_server *server = lane->server;
+    const struct stk_gather_entry *entry = server->exchange ? entry_of(server, lane) : NULL;
+    uint32_t count = 0;
+    if (!entry || entry->state != STK_GATHER_WAITING) return 0;
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        const struct stk_lane *other = find_match(server, lane, entry->ranks[i]);
+        const struct stk_gather_entry *said = other ? entry_of(server, other) : NULL;
+        if (!said || said->state != STK_GATHER_WAITING || said->number != entry->number)
+            out_ranks[count++] = entry->ranks[i];
+    }
+    *out_number = entry->number;
+    return count;
+}
+
 /* Others may wait for this lane's rank, which does not come. */
 static void settle_waiting(struct stk_server *server, uint32_t rank)
 {

@@ -110,6 +110,22 @@ static void test_all_hear_what_all_said_in_the_order_of_the_ranks(void **state)
 }
 
 /* C2: the slab that comes is the one that went, in its segment at its place, and is released by its new rank. */
+static void test_the_status_names_who_is_awaited(void **state)
+{
+    (void)state;
+    struct plane_server server;
+    struct plane_rank ranks[RANKS];
+    stoker_source *source = plane_process_source();
+    begin(&server, ranks, source);
+    assert_null(strstr(plane_status(&ranks[0]), "awaits"));
+    gather(&ranks[0], 5, "1st");
+    assert_non_null(strstr(plane_status(&ranks[0]), "\"exchange\": {\"number\": 5, \"awaits\": [1]}, "));
+    gather(&ranks[1], 5, "second");
+    for (uint32_t i = 0; i < RANKS; i++) expect_gathered(&ranks[i], 5, "\3\0\0\0001st\6\0\0\0second", 17);
+    assert_null(strstr(plane_status(&ranks[0]), "awaits"));
+    end(&server, ranks, source);
+}
+
 static void test_c2_a_given_slab_changes_its_owner_only(void **state)
 {
     (void)state;
@@ -403,6 +419,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_rank_gives_only_what_it_holds),
         cmocka_unit_test(test_what_is_given_to_nobody_is_free),
         cmocka_unit_test(test_death_of_a_rank_ends_the_round_of_the_others),
+        cmocka_unit_test(test_the_status_names_who_is_awaited),
         cmocka_unit_test(test_death_in_the_middle_of_an_exchange_is_told),
         cmocka_unit_test(test_an_end_in_the_middle_of_an_exchange_is_told),
         cmocka_unit_test(test_a_rank_that_has_ended_its_iteration_is_not_awaited),

@@ -267,6 +267,8 @@ void stk_flow_drop_held(struct stk_lane *lane); /* the iteration is over */
 /* exchange.c */
 stoker_status stk_exchange_gather(struct stk_connection *connection, struct stk_span body, stoker_error *err);
 stoker_status stk_exchange_give(struct stk_connection *connection, struct stk_span body, stoker_error *err);
+/* The ranks that the lane's gathering waits for, at most STOKER_BALANCE_RANKS_MAX; 0: it waits for none. */
+uint32_t stk_exchange_awaited(const struct stk_lane *lane, uint64_t *out_number, uint32_t *out_ranks);
 void stk_exchange_lane_opened(const struct stk_lane *lane);
 /* Its rank has closed it, or is about to be dropped with it. */
 void stk_exchange_lane_left(struct stk_lane *lane);

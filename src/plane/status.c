@@ -11,6 +11,7 @@
 
 #include "plane/estimate.h"
 #include "plane/server_internal.h"
+#include "wire/exchange.h"
 
 enum {
     STATUS_BYTES_MAX = 8 << 20, /* what the message takes */
@@ -162,6 +163,18 @@ static void add_forecast(struct text *text, struct stk_server *server, const str
     add(text, "\"costs_learned\": %u, \"cost_error_p95\": %.3f, ", learned, error / 1000.0);
 }
 
+/* Whom it waits for in an exchange. */
+static void add_awaited(struct text *text, const struct stk_lane *lane)
+{
+    uint32_t ranks[STOKER_BALANCE_RANKS_MAX];
+    uint64_t number = 0;
+    uint32_t count = stk_exchange_awaited(lane, &number, ranks);
+    if (count == 0) return;
+    add(text, "\"exchange\": {\"number\": %llu, \"awaits\": [", ull(number));
+    for (uint32_t i = 0; i < count; i++) add(text, "%s%u", i ? ", " : "", ranks[i]);
+    add(text, "]}, ");
+}
+
 static void add_lane(struct text *text, struct stk_server *server, struct stk_lane *lane)
 {
     static const char *const names[] = {"free", "opening", "open", "closing"};
@@ -186,6 +199,7 @@ static void add_lane(struct text *text, struct stk_server *server, struct stk_la
         ull(native ? lane->sample_bytes * lane->batch_samples_max : lane->largest), ull(used), ull(pinned),
         lane->state == STK_LANE_CLOSING ? 0.0 : seconds(stk_coordinator_window_ns(server->coordinator, lane->index)));
     add_plan(text, server, lane);
+    add_awaited(text, lane);
     add_forecast(text, server, lane);
     add(text,
         "\"batches\": %llu, \"failed\": %llu, \"samples\": %llu, \"samples_skipped\": %llu, \"tasks_retried\": %llu, "

@@ -329,6 +329,38 @@ def test_death_of_a_rank_inside_a_round_is_told(runtime):
     assert told[0] == "PeerError" and "rank 1 has left" in told[1]
 
 
+@pytest.mark.parametrize("where", ["feature_fn", "sort_fn"])
+def test_a_rank_that_does_not_come_is_named(runtime, where):
+    ranks = launch(runtime, 3, f"""
+        import logging
+        from stoker import _rounds
+        _rounds._SLICE_S = _rounds._TELL_S = 0.2
+        said = []
+        handler = logging.Handler()
+        handler.emit = lambda record: said.append(record.getMessage())
+        logging.getLogger("stoker").addHandler(handler)
+        def wait(result, place):
+            if RANK == 0 and place == "{where}":
+                say(os.getpid())
+                sys.stdin.readline()
+            return result
+        config = {{"feature_fn": lambda sample: wait(feature(sample), "feature_fn"),
+                  "sort_fn": lambda features, args: wait([f["rank"] for f in features], "sort_fn")}}
+        loader = balanced(Sized(48), collate_fn=list, timeout=3 if RANK == 1 else 60, config=config)
+        try:
+            next(iter(loader))
+        except Exception as error:
+            say(json.dumps([type(error).__name__, str(error), said]))
+    """)
+    pid = ranks[0].read_line().strip()
+    told = results(ranks[1:])
+    ranks[0].kill()
+    ranks[0].wait()
+    waits = f"of the ranks [0, 1, 2] waits for rank 0 (pid {pid})"
+    assert told[0][0] == "RuntimeError" and waits in told[0][1]  # then it has left, which the last rank is told
+    assert all(any(waits in line for line in said) for _, _, said in told)
+
+
 def test_a_rank_that_stops_early_is_told(runtime):
     ranks = launch(runtime, 2, """
         loader = balanced(Sized(64), collate_fn=list)
