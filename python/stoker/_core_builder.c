@@ -75,8 +75,8 @@ static int elements_of(PyObject *object, int dtype_code, Py_buffer *buffer, stok
     }
     size_t size = stoker_token_dtype_size(dtype_code);
     if (size == 0 || buffer->len % (Py_ssize_t)size != 0) {
-        PyErr_Format(PyExc_ValueError, "a buffer of %zd bytes does not hold elements of type %d", buffer->len,
-                     dtype_code);
+        PyErr_Format(PyExc_ValueError, "a buffer of %zd bytes does not hold elements of %zu bytes", buffer->len, size);
+        PyBuffer_Release(buffer);
         return -1;
     }
     *out = (stoker_elements){buffer->buf, (uint64_t)buffer->len / size, dtype_code};

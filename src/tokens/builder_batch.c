@@ -91,8 +91,8 @@ static stoker_status check_eod(const stoker_dataset_builder *builder, const stok
     uint8_t made[8];
     stoker_elements eod = {&batch->eod, 1, STOKER_TOKEN_INT64};
     if (!batch->append_eod || stk_elements_convert(eod, builder->dtype_code, builder->wrap, made)) return STOKER_OK;
-    return stk_fail(err, STOKER_ERR_LIMIT, "the end-of-document token %lld does not fit the element type %d",
-                    (long long)batch->eod, builder->dtype_code);
+    return stk_fail(err, STOKER_ERR_LIMIT, "the end-of-document token %lld does not fit the element type %s",
+                    (long long)batch->eod, stk_token_dtype_name(builder->dtype_code));
 }
 
 stoker_status stoker_dataset_builder_add_documents(stoker_dataset_builder *builder, const stoker_document_batch *batch,

@@ -83,7 +83,7 @@ static void test_bad_batches_are_refused_whole(void **state)
     expect_fault(&batch, STOKER_ERR_LIMIT, "document 0 of the batch");
     batch = batch_of();
     batch.append_eod = 1, batch.eod = 65536;
-    expect_fault(&batch, STOKER_ERR_LIMIT, "65536");
+    expect_fault(&batch, STOKER_ERR_LIMIT, "token 65536 does not fit the element type uint16");
 }
 
 static void test_a_value_that_does_not_fit_names_its_document(void **state)

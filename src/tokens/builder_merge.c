@@ -13,6 +13,7 @@
 #include "store/file.h"
 #include "sys/copy.h"
 #include "tokens/builder_internal.h"
+#include "tokens/convert.h"
 #include "tokens/format.h"
 
 enum { STEP_ENTRIES = 4096 };
@@ -29,8 +30,9 @@ static stoker_status open_other(const stoker_dataset_builder *builder, const cha
     stoker_dataset_get_facts(dataset, out_facts);
     stoker_status status = STOKER_OK;
     if (out_facts->dtype_code != builder->dtype_code)
-        status = stk_fail(err, STOKER_ERR_MISMATCH, "'%s' has elements of type %d, the dataset that is written %d",
-                          prefix, out_facts->dtype_code, builder->dtype_code);
+        status =
+            stk_fail(err, STOKER_ERR_MISMATCH, "'%s' has elements of type %s, the dataset that is written %s", prefix,
+                     stk_token_dtype_name(out_facts->dtype_code), stk_token_dtype_name(builder->dtype_code));
     if (status == STOKER_OK) status = stoker_dataset_verify(dataset, NULL, err);
     if (status < 0)
         stoker_dataset_close(dataset);

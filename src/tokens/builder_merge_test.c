@@ -82,7 +82,7 @@ static void test_merge_refuses_what_would_be_garbage(void **state)
     static const int64_t offsets[] = {16, 0, 2};
     struct fixture_index index = fixture_three;
     index.dtype_code = STOKER_TOKEN_INT16;
-    expect_refusal(fixture_write("type", &index, fixture_tokens, 26), STOKER_ERR_MISMATCH, "type 3");
+    expect_refusal(fixture_write("type", &index, fixture_tokens, 26), STOKER_ERR_MISMATCH, "type int16");
     index = fixture_three;
     index.offsets = offsets;
     expect_refusal(fixture_write("order", &index, fixture_tokens, 26), STOKER_ERR_CORRUPT, "sequence 0");

@@ -13,6 +13,13 @@
 
 #include "base/assert.h"
 
+const char *stk_token_dtype_name(int code)
+{
+    static const char *const names[] = {"?",     "uint8",   "int8",    "int16", "int32",
+                                        "int64", "float64", "float32", "uint16"};
+    return code > 0 && code < (int)(sizeof names / sizeof names[0]) ? names[code] : names[0];
+}
+
 /* Doubles below 2^63 in size convert to int64; 2^63 itself is a double. */
 #define INT64_EDGE 9223372036854775808.0
 

@@ -11,6 +11,9 @@
 
 #include <stoker/dataset.h>
 
+/* "uint16"; "?" for a code that is none. */
+const char *stk_token_dtype_name(int code);
+
 /* Writes in.count elements of type `to` to `out`. Floating values are truncated toward zero. False if a value does not
  * fit an integer type (with `wrap`, where integers go in modulo 2^bits: if it is floating and not finite or past
  * int64). Floating types take every value. */
