@@ -109,7 +109,6 @@ static void test_all_hear_what_all_said_in_the_order_of_the_ranks(void **state)
     end(&server, ranks, source);
 }
 
-/* C2: the slab that comes is the one that went, in its segment at its place, and is released by its new rank. */
 static void test_the_status_names_who_is_awaited(void **state)
 {
     (void)state;
@@ -126,6 +125,7 @@ static void test_the_status_names_who_is_awaited(void **state)
     end(&server, ranks, source);
 }
 
+/* C2: the slab that comes is the one that went, in its segment at its place, and is released by its new rank. */
 static void test_c2_a_given_slab_changes_its_owner_only(void **state)
 {
     (void)state;
