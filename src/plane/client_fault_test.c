@@ -97,8 +97,8 @@ static void fault_loader_calls(void **state)
     fake_stop(&fake);
 }
 
-/* But for the buffers of messages: they are as many as were ever unsent at a time, and the thread that sends them may be
- * late for the first time at any batch. */
+/* But for the buffers of messages: they are as many as were ever unsent at a time, and the thread that sends them may
+ * be late for the first time at any batch. */
 static void test_warm_loader_allocates_nothing(void **state)
 {
     (void)state;
