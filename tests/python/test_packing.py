@@ -263,7 +263,7 @@ def test_samples_in_one_piece_and_their_refusals():
         packing.unpack_batch([{**cut, "cu_seqlens": [0, 3, 1]}])
 
 
-def test_borders_cover_the_sample():
+def test_borders_leave_nothing_out():
     cut = {key: value for key, value in sample(6).items() if key != "padded_seq_len"}
     for borders, said in (
         ([0, 2], r"sample 1: tokens has 6 entries, cu_seqlens ends at 2: \[0, 2\]"),
@@ -287,6 +287,11 @@ def test_borders_cover_the_sample():
     ):
         with pytest.raises(packing.PackingError, match=said):
             packing.unpack_batch([{**cut, "cu_seqlens": own, "cu_seqlens_padded": padded}])
+    padded = {**cut, "cu_seqlens": [0, 2, 4], "loss_mask": torch.tensor([1.0, 0, 1, 1, 0, 0])}
+    pieces = packing.unpack_batch([padded])  # padding at the end of a sample is no piece, as in Megatron-LM
+    assert [piece["tokens"].tolist() for piece in pieces] == [cut["tokens"][:2].tolist(), cut["tokens"][2:4].tolist()]
+    with pytest.raises(packing.PackingError, match="ends at 2: .*behind that has a loss_mask that is not 0"):
+        packing.unpack_batch([padded | {"cu_seqlens": [0, 2]}])
     with pytest.raises(CallerError, match=r"sample 0: cu_seqlens is torch.float32, .* expected integers"):
         packing.unpack_batch([{**cut, "cu_seqlens": [0.0, 2.5, 6.0]}])
     assert packing.unpack_batch([{**sample(0), "cu_seqlens": [0, 0]}]) == []

@@ -45,14 +45,21 @@ def _borders(value, name: str, number: int) -> list[int]:
     return borders
 
 
+def _is_padding(loss_mask: torch.Tensor | None, start: int) -> bool:
+    return loss_mask is not None and not bool(loss_mask[start:].any())
+
+
 def cut(sample, keys, number: int, name: str = "cu_seqlens") -> list[dict[str, torch.Tensor]]:
-    """The pieces between the borders of ``cu_seqlens``, which cover the whole sample; empty ones are skipped."""
+    """The pieces between the borders of ``cu_seqlens``; empty ones are skipped. What lies behind the last border is
+    padding, and dropped; it is an error if there is any loss on it."""
     borders = _borders(sample[name], name, number)
     rows = {key: _row(sample[key], key, number) for key in keys}
     for key, row in rows.items():
-        if row.shape[0] != borders[-1]:
+        rest = row.shape[0] - borders[-1]
+        if rest < 0 or (rest > 0 and not _is_padding(rows.get("loss_mask"), borders[-1])):
             raise PackingError(
                 f"sample {number}: {key} has {row.shape[0]} entries, {name} ends at {borders[-1]}: {show(borders)}"
+                + ("; what is behind that has a loss_mask that is not 0" if rest > 0 else "")
             )
     pieces = []
     for start, end in zip(borders, borders[1:]):
