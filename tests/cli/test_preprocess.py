@@ -4,6 +4,7 @@
 import gzip
 import hashlib
 import json
+import multiprocessing
 import os
 import pathlib
 import random
@@ -432,6 +433,22 @@ def test_a_lost_worker_is_an_error_and_the_run_can_go_on(program, tmp_path):
     process = start(program, tmp_path)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 0 and "going on" in stderr
+
+
+def test_a_worker_that_is_lost_before_its_next_order_is_named_too():
+    from stoker._tools import preprocess
+    from stoker._tools.command import Refusal
+
+    for text in (None, b"{}\n"):
+        ours, theirs = multiprocessing.Pipe()
+        theirs.close()
+        process = multiprocessing.get_context("fork").Process(target=signal.pause)
+        process.start()
+        process.kill()
+        run = object.__new__(preprocess.Run)
+        run.idle, run.workers = [ours], {ours: process}
+        with pytest.raises(Refusal, match="a worker ended with signal 9"):
+            run._give(("text", 0, 0, 0), text)
 
 
 # ----------------------------------------------------------------------------------------------------------- sentences

@@ -291,7 +291,7 @@ class Run:
             for output in self.outputs:
                 output.advance(self.journal)
             while self.idle and orders:
-                self.idle.pop().send(orders.pop())
+                self._give(orders.pop())
             while self.idle and not orders:
                 item = self.readers.get(wait=len(self.idle) == len(self.workers))
                 if item is None:
@@ -317,9 +317,17 @@ class Run:
         _, index, number, offset, text = item
         if (index, number) in self.journal.parts:
             return
+        self._give(("text", index, number, offset), text)
+
+    def _give(self, order, text: bytes | None = None) -> None:
+        """An order to an idle worker, which may have ended since it was heard."""
         connection = self.idle.pop()
-        connection.send(("text", index, number, offset))
-        connection.send_bytes(text)
+        try:
+            connection.send(order)
+            if text is not None:
+                connection.send_bytes(text)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._loss(self.workers[connection]) from None
 
     def _start_workers(self, chunks: int) -> None:
         """As many as there is work for: small inputs need no more than one."""
@@ -331,17 +339,21 @@ class Run:
             theirs.close()
             self.workers[ours] = process
 
+    @staticmethod
+    def _loss(process) -> Refusal:
+        process.join()
+        code = process.exitcode
+        return Refusal(f"a worker ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
+                       + (" (out of memory?)" if code == -9 else ""), MACHINE,
+                       "run the command again: it goes on where it was")
+
     def _hear(self, timeout: float) -> None:
         for connection in multiprocessing.connection.wait(list(self.workers), timeout if self.workers else 0):
             process = self.workers[connection]
             try:
                 message = connection.recv()
             except (EOFError, ConnectionResetError):
-                process.join()
-                code = process.exitcode
-                raise Refusal(f"a worker ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
-                              + (" (out of memory?)" if code == -9 else ""), MACHINE,
-                              "run the command again: it goes on where it was") from None
+                raise self._loss(process) from None
             kind = message[0]
             if kind == "ready":
                 self.idle.append(connection)
