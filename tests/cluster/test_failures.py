@@ -297,6 +297,8 @@ def test_situation_18_one_exec_per_worker_at_most(runtime, kind):
     assert finish_well(process, 240) == "64\n"
     runtime.expect_clean()
     execs = [line for line in trace.read_text().splitlines() if "execve(" in line and line.rstrip().endswith("= 0")]
+    # Importing torch may ask ldconfig for libraries, where that is on the PATH.
+    execs = [line for line in execs if "/ldconfig\"" not in line]
     # The rank itself, the DataServer, then: one template for all Python workers, or each native worker.
     assert len(execs) <= (3 if kind == "python" else 2 + 8), "\n".join(execs)
 
