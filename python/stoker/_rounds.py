@@ -25,7 +25,7 @@ import time
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory as stock_pin_memory
 
-from . import _balance, _core, _device, _lane, _plane, errors
+from . import _awaited, _balance, _core, _device, _lane, _plane, errors
 
 __all__ = ["RoundIterator"]
 
@@ -34,15 +34,6 @@ _MAX_BYTES = 2 << 30
 _SLICE_S = 2.0
 _TELL_S = 30.0
 _LEFT = re.compile(r"rank (\d+) has .* in the middle of a round")
-
-
-def _status() -> dict:
-    """The state of the DataServer; nothing of it if it does not answer."""
-    client = _plane.held()
-    try:
-        return json.loads(client.status(_SLICE_S)) if client is not None else {"loaders": [], "ranks": []}
-    except (TimeoutError, errors.StokerError):
-        return {"loaders": [], "ranks": []}
 
 
 def single(samples):
@@ -405,7 +396,7 @@ class _Rounds:
         data = json.dumps(what).encode()
         with self._watched(failure):
             _core.loader_gather(lane, number, self._members, data)
-            joined = yield from self._wait(lambda: self._absent(number), _core.loader_gathered, lane, number)
+            joined = yield from self._wait(lambda: _awaited.absent(self._rank, number), _core.loader_gathered, lane, number)
         parts, at = [], 0
         while at < len(joined):
             (size,) = struct.unpack_from("<I", joined, at)
@@ -467,21 +458,8 @@ class _Rounds:
             crew._open(crew._workers, _reserve(self._share))
         return crew._lanes[0]
 
-    def _absent(self, number) -> set:
-        """The ranks that have not come to a gathering, as the DataServer knows them; empty if it does not answer."""
-        return {
-            rank
-            for loader in _status()["loaders"]
-            if loader["rank"] == self._rank and loader.get("exchange", {}).get("number") == number
-            for rank in loader["exchange"]["awaits"]
-        }
-
-    def _awaited(self, absent) -> str:
-        """Whom this rank waits for, for people."""
-        pids = {rank["rank"]: rank["pid"] for rank in _status()["ranks"] if rank["state"] == "connected"}
-        ranks = sorted(absent()) or [rank for rank in self._members if rank != self._rank]
-        names = [f"{rank} (pid {pids[rank]})" if pids.get(rank) else str(rank) for rank in ranks]
-        return f"rank{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    def _others(self) -> list:
+        return [rank for rank in self._members if rank != self._rank]
 
     def _wait(self, absent, function, *arguments):
         """Ends with an answer, with an error that names the rank that cannot come, or after ``timeout``. ``absent()`` gives the
@@ -501,11 +479,11 @@ class _Rounds:
             if self._loader.timeout > 0 and now_s - began_s > self._loader.timeout:
                 raise RuntimeError(
                     f"DataLoader timed out after {self._loader.timeout} seconds: round {self._round} of the ranks"
-                    f" {self._members} waits for {self._awaited(absent)}"
+                    f" {self._members} waits for {_awaited.named(absent() or self._others())}"
                 )
             if now_s - told_s > _TELL_S:
                 told_s = now_s
-                waits_for = self._awaited(absent)
+                waits_for = _awaited.named(absent() or self._others())
                 _log.warning("round %d of the ranks %s waits for %s", self._round, self._members, waits_for)
 
     def _watched(self, failure):
