@@ -589,6 +589,29 @@ def test_workers_may_keep_what_they_collated():
         assert kept.tolist() == list(range(0, 4 * i + 1, 4))
 
 
+@pytest.mark.parametrize("order", ["own b c", "c b", "c own b", "own b[1:] c"])
+def test_parts_of_what_was_collated_are_those_of_the_stock_loader(order):
+    """Views that begin within a tensor of the slab, in another order than they were collated in, beside private ones."""
+
+    class Pairs(torch.utils.data.Dataset):
+        def __len__(self):
+            return 24
+
+        def __getitem__(self, index):
+            return tuple(torch.full((100_003,), 2 * index + k, dtype=torch.uint8) for k in range(2))
+
+    def collate(samples):
+        b, c = torch.utils.data.default_collate(samples)
+        parts = {"own": torch.full((1_000_000,), 255, dtype=torch.uint8), "b": b[1:], "c": c[1:], "b[1:]": b[2:, 1:].T}
+        return {name: parts[name] for name in order.split()}
+
+    options = dict(batch_size=8, collate_fn=collate)
+    ours = list(DistributedDataLoader(Pairs(), num_workers=1, **options))
+    for batch, expected in zip(ours, torch.utils.data.DataLoader(Pairs(), **options), strict=True):
+        assert list(batch) == list(expected)
+        assert all(torch.equal(batch[name], expected[name]) for name in batch)
+
+
 # ------------------------------------------------------------------------------------------------------------ policy
 
 POLICY = """

@@ -182,6 +182,32 @@ def test_tree_moves_to_a_larger_region():
     assert all(torch.equal(a, b) for a, b in zip(got, obj))
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_tree_copies_overwrite_nothing_that_is_still_to_be_copied(seed):
+    """Views of tensors that lie in the region, from any place in them and in any order, beside private ones."""
+    chance = np.random.default_rng(seed)
+    capacity = int(chance.choice([1_000_000, 2_000_000, 4_000_000]))
+    region = Region(capacity)
+    occupied, leaves = 0, []
+    for _ in range(chance.integers(1, 5)):
+        size = int(chance.integers(70_000, 200_000))
+        there = torch.frombuffer(region.view, dtype=torch.uint8, count=size, offset=_tree._align(occupied))
+        occupied = _tree._align(occupied) + size
+        there.copy_(torch.from_numpy(chance.integers(0, 256, size, dtype=np.uint8)))
+        first = int(chance.choice([0, 1, 256, 1000, size - 66_000]))
+        leaves.append(there[first : size - int(chance.integers(0, 3000))])
+    leaves += [torch.from_numpy(chance.integers(0, 256, 100_000, dtype=np.uint8)) for _ in range(chance.integers(0, 4))]
+    leaves = [leaves[k] for k in chance.permutation(len(leaves))]
+    expected = [leaf.clone() for leaf in leaves]
+    encoding = _tree.encode(leaves)
+    needed = encoding.place(region.address, occupied, capacity)
+    if needed > capacity or encoding.must_grow:
+        region = Region(needed)
+    encoding.write(region.view, region.address)
+    got = _tree.decode(bytes(region.view[encoding.skeleton_offset : needed]), region.leaf)[0]
+    assert len(got) == len(expected) and all(torch.equal(a, b) for a, b in zip(got, expected))
+
+
 def test_tree_notes_travel():
     encoding = _tree.encode(1, [(3, "ValueError: x")])
     region = Region(encoding.place(0, 0, 0))
