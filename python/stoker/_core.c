@@ -180,7 +180,7 @@ PyMODINIT_FUNC PyInit__core(void)
         core_text_init(module) < 0 || core_tokens_init(module) < 0 || core_builder_init(module) < 0 ||
         core_object_init(module) < 0 || core_gpt_init(module) < 0 || core_pack_init(module) < 0 ||
         core_sampler_init(module) < 0 || core_audio_init(module) < 0 ||
-        core_balance_init(module) < 0) {
+        core_balance_init(module) < 0 || core_copy_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -66,6 +66,7 @@ int core_loader_init(PyObject *module);
 int core_worker_init(PyObject *module);
 int core_pack_init(PyObject *module);
 int core_balance_init(PyObject *module);
+int core_copy_init(PyObject *module);
 int core_audio_init(PyObject *module);
 int core_sampler_init(PyObject *module);
 

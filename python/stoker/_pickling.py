@@ -43,9 +43,9 @@ class _Pickler(cloudpickle.Pickler):
             copyreg._slotnames(obj)
         torch = sys.modules.get("torch")
         if torch is not None and type(obj) is torch.Tensor:
-            from ._tree import _plain_tensor
+            from ._tree import plain_tensor
 
-            if not _plain_tensor(torch, obj):
+            if not plain_tensor(torch, obj):
                 return NotImplemented
             dense = obj.detach().contiguous()
             raw = torch.empty(0, dtype=torch.uint8).set_(

@@ -24,10 +24,13 @@ import sys
 
 import cloudpickle
 
-__all__ = ["ALIGNMENT", "INLINE_BYTES", "Encoding", "decode", "encode"]
+from . import _core
+
+__all__ = ["ALIGNMENT", "INLINE_BYTES", "PAST_CACHE_BYTES", "Encoding", "decode", "encode", "memory", "plain_tensor"]
 
 ALIGNMENT = 256
 INLINE_BYTES = 64 * 1024
+PAST_CACHE_BYTES = 8 << 20  # a smaller batch may be found in a cache that its reader shares with the worker
 
 
 def _slot(number):
@@ -62,7 +65,7 @@ class _Pickler(cloudpickle.Pickler):
                     "a non-leaf tensor that requires grad cannot be sent from a worker: autograd does not cross"
                     " processes; call detach() on it"
                 )
-            if _plain_tensor(self._torch, obj):
+            if plain_tensor(self._torch, obj):
                 return self._number(obj)
             return NotImplemented
         if self._numpy is not None and kind is self._numpy.ndarray:
@@ -76,7 +79,8 @@ class _Pickler(cloudpickle.Pickler):
         return _slot, (len(self.slots) - 1,)
 
 
-def _plain_tensor(torch, tensor) -> bool:
+def plain_tensor(torch, tensor) -> bool:
+    """Is it its memory and its strides, and nothing else?"""
     return (
         tensor.layout is torch.strided
         and tensor.device.type == "cpu"
@@ -84,6 +88,7 @@ def _plain_tensor(torch, tensor) -> bool:
         and not tensor.is_nested
         and not tensor.is_conj()
         and not tensor.is_neg()
+        and not tensor._is_zerotensor()
         and not getattr(tensor, "__dict__", None)
     )
 
@@ -153,19 +158,27 @@ class Encoding:
         view = memoryview(region).cast("B")
         for store in self._stores:
             if store.offset is not None and store.address != address + store.offset:
-                view[store.offset : store.offset + store.size] = _memory(store)
+                _copy(view[store.offset : store.offset + store.size], memory(store.address, store.size))
         skeleton = self._skeleton_bytes
         view[self.skeleton_offset : self.skeleton_offset + len(skeleton)] = skeleton
 
 
-def _memory(store: _Store):
+def memory(address: int, size: int) -> memoryview:
+    """Memory that the caller keeps alive."""
     import ctypes
 
-    return memoryview((ctypes.c_ubyte * store.size).from_address(store.address)).cast("B")
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+def _copy(to: memoryview, of: memoryview) -> None:
+    if len(of) >= PAST_CACHE_BYTES:
+        _core.copy_past_cache(to, [of])
+    else:
+        to[:] = of
 
 
 def _read(store: _Store) -> bytes:
-    return bytes(_memory(store)) if store.size else b""
+    return bytes(memory(store.address, store.size)) if store.size else b""
 
 
 def encode(obj, notes=None) -> Encoding:

@@ -15,7 +15,7 @@ import pickle
 import signal
 import sys
 
-from . import _core, _fetch, _pickling, _tree, errors
+from . import _core, _fetch, _pickling, _stacking, _tree, errors
 
 __all__ = ["main"]
 
@@ -95,6 +95,7 @@ class _Worker:
         torch = sys.modules.get("torch")
         self._torch = torch
         self._memory = _SlabMemory(torch) if torch is not None else None
+        _stacking.install()
 
     def run(self) -> None:
         while True:
