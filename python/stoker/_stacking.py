@@ -9,12 +9,21 @@ stacked by torch as ever: small ones, and whatever ``torch.stack`` refuses or tr
 from __future__ import annotations
 
 import sys
+import threading
 
 from . import _core, _tree
 
-__all__ = ["SAMPLE_BYTES", "install", "stacker"]
+__all__ = ["SAMPLE_BYTES", "install", "is_filling", "stacker"]
 
 SAMPLE_BYTES = 1 << 20  # below, what Python does for each sample takes what the copy gains
+
+
+_state = threading.local()
+
+
+def is_filling() -> bool:
+    """Is the shared memory that this thread asks for now written as a whole at once?"""
+    return getattr(_state, "filling", False)
 
 
 def install() -> None:
@@ -31,7 +40,7 @@ def install() -> None:
 def stacker(torch, stock):
     """A function for ``default_collate_fn_map`` that leaves to ``stock`` what it is not for."""
 
-    def collate_tensor_fn(batch, *, collate_fn_map=None):
+    def stack(batch, collate_fn_map):
         if torch.utils.data.get_worker_info() is None or not _is_for_us(torch, batch):
             return stock(batch, collate_fn_map=collate_fn_map)
         first = batch[0]
@@ -39,6 +48,13 @@ def stacker(torch, stock):
         out = first.new(storage).resize_(len(batch), *first.shape)
         _core.copy_past_cache(_bytes(out), [_bytes(tensor) for tensor in batch])
         return out
+
+    def collate_tensor_fn(batch, *, collate_fn_map=None):
+        _state.filling = True
+        try:
+            return stack(batch, collate_fn_map)
+        finally:
+            _state.filling = False
 
     return collate_tensor_fn
 

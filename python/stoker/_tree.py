@@ -115,24 +115,19 @@ class Encoding:
     def place(self, address: int, occupied: int, capacity: int) -> int:
         """Give every leaf its place in a region that is mapped at ``address``; returns the bytes needed.
 
-        Leaves that already lie in the first ``occupied`` bytes (collated there) stay where they are, if all fits into
-        ``capacity`` bytes. Those of them that are not on a boundary are copied to behind the occupied bytes, so that no
-        copy is written over what another one has yet to read.
+        Leaves that lie in the first ``occupied`` bytes (collated there) and apart from each other stay where they are.
+        The others go behind them: what lies there may be the source of a copy, or kept by the user. If that is more than
+        ``capacity`` bytes, all leaves move.
         """
         large = [store for store in self._stores if store.size >= INLINE_BYTES]
         inside = [s for s in large if s.address < address + occupied and address < s.address + s.size]
-        here = [
-            store
-            for store in inside
-            if address <= store.address
-            and store.address + store.size <= address + occupied
-            and (store.address - address) % ALIGNMENT == 0
-        ]
-        end = max((store.address - address + store.size for store in here), default=0)
-        if len(here) < len(inside):
-            end = occupied
-        for store in here:
-            store.offset = store.address - address
+        free = address
+        for store in sorted(inside, key=lambda store: store.address):
+            end = store.address + store.size
+            if free <= store.address and end <= address + occupied and (store.address - address) % ALIGNMENT == 0:
+                store.offset = store.address - address
+                free = end
+        end = occupied
         for store in large:
             if store.offset is None:
                 store.offset = _align(end)
@@ -140,7 +135,7 @@ class Encoding:
         self.skeleton_offset = _align(end)
         self._skeleton_bytes = skeleton = self._skeleton()
         needed = self.skeleton_offset + len(skeleton)
-        if needed > capacity and inside:  # all must move; without the gaps of what was collated and then dropped
+        if needed > capacity and occupied:  # all must move, without the gaps of what was collated and then dropped
             for store in large:
                 store.offset = None
             self.must_grow = True

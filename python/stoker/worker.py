@@ -9,66 +9,19 @@ writes its result where the rank will read it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
 import signal
 import sys
 
-from . import _core, _fetch, _pickling, _stacking, _tree, errors
+from . import _core, _fetch, _pickling, _slab_memory, _stacking, _tree, errors
 
 __all__ = ["main"]
 
 # Statuses of stoker/error.h.
 _CORRUPT, _LIMIT, _NO_MEMORY = -11, -23, -21
-
-
-class _SlabMemory:
-    """Bump allocation in the slab of the current task. Remembers the storages that it handed out."""
-
-    def __init__(self, torch) -> None:
-        self._torch = torch
-        self._view = None
-        self._used = 0
-        self._handed = []
-        self._trusted = hasattr(torch._C, "_storage_Use_Count")
-        self.address = 0
-        original = torch.UntypedStorage._new_shared.__func__
-
-        def new_shared(cls, size, *, device="cpu"):
-            if torch.device(device).type != "cpu":
-                return original(cls, size, device=device)
-            return self._take(int(size))
-
-        torch.UntypedStorage._new_shared = classmethod(new_shared)
-
-    @property
-    def used(self) -> int:
-        return self._used
-
-    def start(self, slab) -> None:
-        self._view = memoryview(slab).cast("B") if slab is not None and self._trusted else None
-        self.address = slab.address if slab is not None else 0
-        self._used = 0
-
-    def _take(self, size: int):
-        start = _tree._align(self._used)
-        if size < _tree.INLINE_BYTES or self._view is None or start + size > len(self._view):
-            return self._torch.UntypedStorage(size)
-        self._used = start + size
-        bytes_ = self._torch.frombuffer(self._view, dtype=self._torch.uint8, count=size, offset=start)
-        self._handed.append(bytes_.untyped_storage())
-        return self._handed[-1]
-
-    def finish(self) -> None:
-        """Before the slab is given away: whoever kept a storage of it (a dataset that caches batches) gets memory of
-        its own. A dataset that does so once will do so again, so its batches are collated privately from now on."""
-        self._view = None
-        for storage in self._handed:
-            if self._torch._C._storage_Use_Count(storage._cdata) > 1:
-                storage._share_fd_cpu_()  # moves the bytes to memory of its own, in place
-                self._trusted = False
-        self._handed = []
 
 
 class _Worker:
@@ -94,7 +47,7 @@ class _Worker:
         )
         torch = sys.modules.get("torch")
         self._torch = torch
-        self._memory = _SlabMemory(torch) if torch is not None else None
+        self._memory = _slab_memory.SlabMemory(torch) if torch is not None else None
         _stacking.install()
 
     def run(self) -> None:
@@ -160,7 +113,7 @@ class _Worker:
         result = self._fetcher.fetch(request)
         encoding = _tree.encode(result, self._fetcher.skipped or None)
         address, capacity = (slab.address, len(slab)) if slab is not None else (0, 0)
-        needed = encoding.place(address, self._memory.used if self._memory is not None else 0, capacity)
+        needed = encoding.place(address, self._memory.held() if self._memory is not None else 0, capacity)
         if needed > capacity or encoding.must_grow:
             slab = self._channel.grow(needed)
             address = slab.address
@@ -198,6 +151,8 @@ def _load(payload_fd: int) -> dict:
     names = [name for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS") if name not in os.environ]
     os.environ.update(dict.fromkeys(names, "1"))
     try:
+        with contextlib.suppress(ImportError):
+            import torch.utils.data  # as the stock loader's workers have it, seeded, whatever the dataset imports
         objects = _pickling.load_payload(data)
     finally:
         for name in names:
