@@ -235,8 +235,12 @@ class Write(Task):
         self.documents = [draw.integers(0, 50000, length, dtype=numpy.int64) for length in self.lengths] \
             if not hasattr(self, "documents") else self.documents
 
+    def builder(self):
+        extra = {"sync": self.form["sync"]} if self.name == "stoker" else {}  # megatron-core never waits for the disk
+        return self.api["IndexedDatasetBuilder"](os.path.join(self.folder, "out.bin"), dtype=numpy.uint16, **extra)
+
     def run(self):
-        builder = self.api["IndexedDatasetBuilder"](os.path.join(self.folder, "out.bin"), dtype=numpy.uint16)
+        builder = self.builder()
         for document in self.documents:
             builder.add_document(document, [len(document)])
         builder.finalize(os.path.join(self.folder, "out.idx"))
@@ -248,8 +252,7 @@ class Write(Task):
 
 class Merge(Write):
     def run(self):
-        extra = {"sync": self.form["sync"]} if self.name == "stoker" else {}  # megatron-core never waits for the disk
-        builder = self.api["IndexedDatasetBuilder"](os.path.join(self.folder, "out.bin"), dtype=numpy.uint16, **extra)
+        builder = self.builder()
         for _ in range(MERGE_FILES):
             builder.add_index(self.form["prefix"])
         builder.finalize(os.path.join(self.folder, "out.idx"))
