@@ -13,7 +13,7 @@
 
 #define LINE ((size_t)64)
 
-/* Whole cache lines. `to` is on a boundary of 16 bytes. */
+/* Whole cache lines, to a boundary of them. */
 static void copy_lines(uint8_t *to, const uint8_t *from, size_t lines)
 {
     for (size_t i = 0; i < lines; i++, to += LINE, from += LINE) {

@@ -27,7 +27,6 @@ class SlabMemory:
         self._handed = []  # (storage, end) each
         self._trusted = hasattr(torch._C, "_storage_Use_Count")
         self._thread = threading.get_ident()
-        self.address = 0
         if self._trusted:
             self._nobody = self._holders([(torch.frombuffer(bytearray(64), dtype=torch.uint8).untyped_storage(), 64)])[0]
         original = torch.UntypedStorage._new_shared.__func__
@@ -41,7 +40,6 @@ class SlabMemory:
 
     def start(self, slab) -> None:
         self._view = memoryview(slab).cast("B") if slab is not None and self._trusted else None
-        self.address = slab.address if slab is not None else 0
         self._used = 0
 
     def _take(self, size: int):
