@@ -156,14 +156,13 @@ class _Rounds:
         self._may_wait = False  # may it?
 
     def _fit(self, share: int) -> int:
-        """The samples of this rank in a round, cut to what can be reserved (rule A1): the round that is made, the one that is
-        given and taken, and what its neighbours still view."""
+        """The samples of this rank in a round, cut to what can be reserved (rule A1)."""
         crew = self._crew
         if crew._native is None or crew._lanes:  # the size of Python samples is known after the first
             return share
         while True:
             try:
-                crew._open(crew._workers, _reserve(share))
+                crew._open(crew._workers, self._reserve(share))
                 return share
             except errors.StokerError as error:
                 if error.status != "LIMIT" or share == 1:
@@ -171,15 +170,21 @@ class _Rounds:
                 share = (share + 1) // 2
 
     def _most(self, size: int) -> int:
-        """Samples of that many bytes for which this rank has room."""
-        local = max(1, _plane._local_rank_and_world()[1])
-        return (self._loader.max_bytes or _MAX_BYTES) // (local * max(size, 1))
+        """Samples of that many bytes for which this rank has room: small ones lie in whole runs (plane/run)."""
+        local, most = max(1, _plane._local_rank_and_world()[1]), self._loader.max_bytes or _MAX_BYTES
+        return most // (local * (size + min(most // 4096, 64 << 10)))
+
+    def _reserve(self, share: int) -> int:
+        """Samples of a batch of which two are reserved, so many may be viewed at a time: the round that is collected, the one
+        that is given, what the user has, and a quarter for size classes."""
+        batch = _lane._batch_size(self._loader)
+        return (5 * (2 * max(share, batch) + batch) + 3) // 4
 
     def _cut(self, size: int) -> None:
         """The same, of Python samples: by the size of the first."""
         if self._crew._native is not None or self._round > 0:
             return
-        while self._share > 1 and 2 * _reserve(self._share) > self._most(size):
+        while self._share > 1 and 2 * self._reserve(self._share) > self._most(size):
             self._share = (self._share + 1) // 2
         self._ahead = self._in_flight()
 
@@ -455,7 +460,7 @@ class _Rounds:
     def _lane(self):
         crew = self._crew
         if not crew._lanes:  # a native lane of a rank without samples
-            crew._open(crew._workers, _reserve(self._share))
+            crew._open(crew._workers, self._reserve(self._share))
         return crew._lanes[0]
 
     def _others(self) -> list:
@@ -580,12 +585,6 @@ def _reason(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     kind, last = type(error).__name__, lines[-1].strip() if lines else ""
     return (last if last.startswith(kind) else f"{kind}: {last}")[:4096]
-
-
-def _reserve(share: int) -> int:
-    """Samples of a batch of which two are reserved: the round that is given, the one before that is still viewed, two that
-    are being made, and a quarter for size classes."""
-    return (5 * share + 1) // 2
 
 
 def _tensors(data):

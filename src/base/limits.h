@@ -46,8 +46,8 @@
 #define STK_LEAF_ALIGNMENT 256u               /* widest vector and DMA alignment in use (rule A6) */
 #define STK_LEAF_COPY_BYTES (64u << 10)       /* smaller leaves are private copies (rule A5) */
 #define STK_PAGE_BYTES 4096u
-#define STK_SEGMENT_BYTES_MIN (4u << 20)      /* small slabs share a segment of this size */
-#define STK_RUN_BYTES (64u << 10)             /* granule inside a segment */
+#define STK_SHARED_BYTES_MIN (256u << 10)     /* a segment that small slabs share: runs of one page ... */
+#define STK_SHARED_BYTES_MAX (4u << 20)       /* ... and of 64 KiB */
 #define STK_RESERVE_STEP_BYTES (64u << 20)    /* posix_fallocate step (rule A3) */
 #define STK_MEMORY_MARGIN_BYTES (64u << 20)   /* left free on the machine and in the cgroup (rule A3) */
 #define STK_MAX_BYTES_DEFAULT (UINT64_C(2) << 30)

@@ -7,25 +7,47 @@
 
 #include "base/assert.h"
 
-_Static_assert(STK_RUNS == 64, "one word describes a shared segment");
+_Static_assert(STK_SHARED_BYTES_MIN / STK_RUNS == STK_PAGE_BYTES, "runs are whole pages");
 
 #define SIZE_MAX_BYTES (UINT64_C(1) << 48)
 #define UNCLASSED_STEP_BYTES (UINT64_C(2) << 20)
+#define SHARED_PART 64u /* a shared segment is at most this part of max_bytes */
+#define SMALL_PART 8u   /* a slab up to this part of a shared segment is small */
 
 uint64_t stk_run_class_bytes(uint64_t size)
 {
     STK_ASSERT(size > 0);
     STK_ASSERT(size <= SIZE_MAX_BYTES);
-    if (size <= STK_SEGMENT_BYTES_MIN) return STK_SEGMENT_BYTES_MIN;
     if (size > STK_CLASS_BYTES_MAX) return stk_align_up(size, UNCLASSED_STEP_BYTES);
     uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(size));
-    return stk_align_up(size, power / 4);
+    return stk_align_up(size, power / 4 > STK_PAGE_BYTES ? power / 4 : STK_PAGE_BYTES);
+}
+
+uint64_t stk_run_shared_bytes(uint64_t max_bytes)
+{
+    uint64_t part = max_bytes / SHARED_PART;
+    if (part <= STK_SHARED_BYTES_MIN) return STK_SHARED_BYTES_MIN;
+    if (part >= STK_SHARED_BYTES_MAX) return STK_SHARED_BYTES_MAX;
+    return UINT64_C(1) << (63 - __builtin_clzll(part));
+}
+
+bool stk_run_is_shared(uint64_t size, uint64_t max_bytes)
+{
+    uint64_t bytes = stk_run_shared_bytes(max_bytes);
+    return bytes <= max_bytes / 2 && size <= bytes / SMALL_PART;
 }
 
 uint64_t stk_run_segment_bytes(uint64_t size, uint64_t max_bytes)
 {
+    if (stk_run_is_shared(size, max_bytes)) return stk_run_shared_bytes(max_bytes);
     uint64_t bytes = stk_run_class_bytes(size);
     return bytes <= max_bytes / 2 ? bytes : stk_align_up(size, STK_PAGE_BYTES);
+}
+
+uint64_t stk_run_reserve_bytes(uint64_t size, uint64_t max_bytes)
+{
+    uint64_t own = stk_run_segment_bytes(size, max_bytes), shared = stk_run_segment_bytes(1, max_bytes);
+    return own > shared ? own : shared;
 }
 
 static uint64_t mask_of(uint32_t first, uint32_t count)

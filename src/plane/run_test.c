@@ -8,7 +8,9 @@
 static void test_a2_classes_have_four_steps_between_powers_of_two(void **state)
 {
     (void)state;
-    assert_int_equal(stk_run_class_bytes(1), 4 * MIB);
+    assert_int_equal(stk_run_class_bytes(1), 4096);
+    assert_int_equal(stk_run_class_bytes(16385), 20480);
+    assert_int_equal(stk_run_class_bytes(262144 + 300), 327680);
     assert_int_equal(stk_run_class_bytes(4 * MIB), 4 * MIB);
     assert_int_equal(stk_run_class_bytes(4 * MIB + 1), 5 * MIB);
     assert_int_equal(stk_run_class_bytes(7 * MIB), 7 * MIB);
@@ -18,14 +20,33 @@ static void test_a2_classes_have_four_steps_between_powers_of_two(void **state)
     assert_int_equal(stk_run_class_bytes(1024 * MIB + 1), 1026 * MIB); /* no class: whole steps */
 }
 
-static void test_a2_segment_bytes_never_fall_with_size_and_fit_what_fits(void **state)
+static void test_a2_a_shared_segment_is_a_small_part_of_the_memory(void **state)
 {
     (void)state;
-    static const uint64_t bounds[] = {1 * MIB, 7 * MIB, 8 * MIB, 100 * MIB, 2048 * MIB};
+    assert_int_equal(stk_run_shared_bytes(1), MIB / 4);
+    assert_int_equal(stk_run_shared_bytes(31 * MIB), MIB / 4);
+    assert_int_equal(stk_run_shared_bytes(32 * MIB), MIB / 2);
+    assert_int_equal(stk_run_shared_bytes(255 * MIB), 2 * MIB);
+    assert_int_equal(stk_run_shared_bytes(2048 * MIB), 4 * MIB);
+    assert_true(stk_run_is_shared(1, 256 * MIB));
+    assert_true(stk_run_is_shared(MIB / 2, 256 * MIB));
+    assert_false(stk_run_is_shared(MIB / 2 + 1, 256 * MIB));
+    assert_int_equal(stk_run_segment_bytes(MIB / 2 + 1, 256 * MIB), 5 * MIB / 8);
+    assert_int_equal(stk_run_reserve_bytes(MIB / 2 + 1, 256 * MIB), 4 * MIB); /* a smaller one may come */
+    assert_false(stk_run_is_shared(1, MIB / 4));
+    assert_int_equal(stk_run_segment_bytes(1, MIB / 4), 4096);
+}
+
+static void test_a2_reserve_bytes_never_fall_with_size_and_fit_what_fits(void **state)
+{
+    (void)state;
+    static const uint64_t bounds[] = {MIB / 4, 1 * MIB, 7 * MIB, 8 * MIB, 100 * MIB, 2048 * MIB};
     for (unsigned b = 0; b < sizeof bounds / sizeof *bounds; b++) {
         uint64_t before = 0;
         for (uint64_t size = 1; size <= bounds[b] && size < 130 * MIB; size += 12345) {
-            uint64_t bytes = stk_run_segment_bytes(size, bounds[b]);
+            uint64_t bytes = stk_run_reserve_bytes(size, bounds[b]);
+            assert_true(stk_run_segment_bytes(size, bounds[b]) >= size);
+            assert_true(stk_run_segment_bytes(size, bounds[b]) <= bytes);
             assert_true(bytes >= size);
             assert_true(bytes >= before);
             before = bytes;
@@ -75,7 +96,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a2_classes_have_four_steps_between_powers_of_two),
-        cmocka_unit_test(test_a2_segment_bytes_never_fall_with_size_and_fit_what_fits),
+        cmocka_unit_test(test_a2_a_shared_segment_is_a_small_part_of_the_memory),
+        cmocka_unit_test(test_a2_reserve_bytes_never_fall_with_size_and_fit_what_fits),
         cmocka_unit_test(test_a2_freed_runs_coalesce),
         cmocka_unit_test(test_every_run_length_is_found_where_it_fits),
     };

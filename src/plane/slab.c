@@ -232,7 +232,7 @@ static void describe(const struct stk_arena *a, const struct slab *slab, struct 
     *out = (struct stk_slab){.slab_id = slab->slab_id,
                              .segment_id = s->segment_id,
                              .segment_bytes = s->bytes,
-                             .offset = (uint64_t)slab->first_run * STK_RUN_BYTES,
+                             .offset = slab->first_run * (s->bytes / STK_RUNS),
                              .size = slab->size};
 }
 
@@ -330,9 +330,10 @@ stoker_status stk_arena_alloc(struct stk_arena *a, uint32_t lane, uint64_t size,
     const struct lane *l = &a->lanes[lane];
     STK_TRY(check_size(a, l, size, err));
     uint64_t bytes = stk_run_segment_bytes(size, l->max_bytes);
-    bool shared = size <= STK_SEGMENT_BYTES_MIN && bytes == STK_SEGMENT_BYTES_MIN;
-    uint32_t runs = shared ? (uint32_t)((size + STK_RUN_BYTES - 1) / STK_RUN_BYTES) : 0, first = 0, slot;
-    STK_TRY(stk_credit_lane_grow(&a->credit, lane, bytes, err));
+    bool shared = stk_run_is_shared(size, l->max_bytes);
+    uint64_t run_bytes = bytes / STK_RUNS;
+    uint32_t runs = shared ? (uint32_t)((size + run_bytes - 1) / run_bytes) : 0, first = 0, slot;
+    STK_TRY(stk_credit_lane_grow(&a->credit, lane, stk_run_reserve_bytes(size, l->max_bytes), err));
     if (shared && place_in_live(a, lane, size, runs, out_slab)) return STOKER_OK;
     if (!stk_credit_take(&a->credit, lane, bytes)) {
         if (!overflow) return STOKER_AGAIN;
@@ -431,8 +432,6 @@ bool stk_arena_held(const struct stk_arena *a, uint64_t slab_id, uint32_t except
 
 /* ---- lanes, arena, figures ---- */
 
-uint64_t stk_arena_charge_bytes(uint64_t size) { return stk_run_class_bytes(size); }
-
 stoker_status stk_arena_lane_open(struct stk_arena *a, uint32_t lane, uint64_t largest, uint64_t max_bytes,
                                   stoker_error *err)
 {
@@ -442,7 +441,7 @@ stoker_status stk_arena_lane_open(struct stk_arena *a, uint32_t lane, uint64_t l
     if (largest > max_bytes)
         bytes = largest; /* refused below, with the true figure */
     else if (largest > 0)
-        bytes = stk_run_segment_bytes(largest, max_bytes);
+        bytes = stk_run_reserve_bytes(largest, max_bytes);
     STK_TRY(stk_credit_lane_open(&a->credit, lane, bytes, max_bytes, err));
     a->lanes[lane] = (struct lane){.open = true, .max_bytes = max_bytes, .first_segment = NONE};
     return STOKER_OK;

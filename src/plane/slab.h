@@ -4,7 +4,7 @@
  * segments hold payload only, and the DataServer never maps them.
  *
  *   - A slab of a large batch is a segment of its own, of a size class (powers of two with four steps between); small
- *     slabs share segments of STK_SEGMENT_BYTES_MIN as runs of STK_RUN_BYTES, free runs coalesce.
+ *     slabs share segments of 64 runs (plane/run says which and how large), free runs coalesce.
  *   - Each segment belongs to one lane and is charged to it (sched/credit) while it holds a live slab. Idle segments
  *     stay reserved for reuse as long as the limit allows; memory that another lane needs is taken from the longest
  *     idle ones (punched, closed, UNMAP to those who mapped it).
@@ -40,10 +40,6 @@ stoker_status stk_arena_create(const char *shm_dir, stk_unmap_fn unmap_fn, void 
                                stoker_error *err);
 /* NULL allowed. Closes the segments; views of ranks that are still mapped stay valid, so nobody is told to unmap. */
 void stk_arena_destroy(struct stk_arena *arena);
-
-/* Segment bytes that a slab of `size` bytes is charged with if it needs a new segment. (A lane whose max_bytes does not
- * hold two of these is charged whole pages instead, and shares no segments.) */
-uint64_t stk_arena_charge_bytes(uint64_t size);
 
 /* largest: bytes of the largest batch, 0 if unknown yet. LIMIT naming both figures. */
 stoker_status stk_arena_lane_open(struct stk_arena *arena, uint32_t lane, uint64_t largest, uint64_t max_bytes,

@@ -340,7 +340,7 @@ uint64_t fake_ready(struct fake_server *fake, struct fake_answer answer, uint64_
 {
     struct fake_segment *segment = find_segment(fake, segment_id);
     uint64_t slab_id = fake->next_slab++, size = (uint64_t)count * FAKE_SAMPLE_BYTES;
-    uint64_t offset = slab_id % 16 * STK_RUN_BYTES;
+    uint64_t offset = slab_id % 16 * (64u << 10);
     memset(segment->memory + offset, (int)(answer.sequence + 1), size);
     struct stk_message_ready ready = {
         .loader_id = answer.loader_id,
