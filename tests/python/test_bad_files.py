@@ -240,7 +240,7 @@ def test_limit_of_file_sizes_is_an_error_not_a_signal(runtime):
         from stoker.media import VideoDataset
         from stoker.torch import DistributedDataLoader
         from stoker import errors
-        loader = DistributedDataLoader(VideoDataset([{GOOD!r}] * 4, frames=4, size=128), batch_size=4, num_workers=1)
+        loader = DistributedDataLoader(VideoDataset([{GOOD!r}] * 4, frames=4, size=256), batch_size=4, num_workers=1)
         try:
             next(iter(loader))
         except errors.StokerError as error:
