@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -31,6 +32,15 @@ enum { INTERRUPTED_STEP_BYTES = 1 << 20 };
 
 static const char no_space_hint[] = "lower max_bytes, or choose another directory (shm_dir, STOKER_SHM_DIR)";
 
+static stoker_status fail_no_descriptor(int os_error, stoker_error *err)
+{
+    struct rlimit limit = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &limit); /* zero in the text is the worst that can come of it */
+    return stk_fail_os(err, STOKER_ERR_LIMIT, os_error,
+                       "no free descriptor for shared memory: raise ulimit -n, now %llu, or keep fewer batches",
+                       (unsigned long long)limit.rlim_cur);
+}
+
 static stoker_status open_memfd(const char *name, int *out_fd, stoker_error *err)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -38,8 +48,7 @@ static stoker_status open_memfd(const char *name, int *out_fd, stoker_error *err
         *out_fd = fd;
         return STOKER_OK;
     }
-    if (errno == EMFILE || errno == ENFILE)
-        return stk_fail_os(err, STOKER_ERR_LIMIT, errno, "cannot create shared memory: raise ulimit -n");
+    if (errno == EMFILE || errno == ENFILE) return fail_no_descriptor(errno, err);
     return stk_fail_os(err, errno == ENOMEM ? STOKER_ERR_NO_MEMORY : STOKER_ERR_IO, errno,
                        "cannot create shared memory");
 }
@@ -63,10 +72,9 @@ static stoker_status open_in_directory(const char *directory, int *out_fd, stoke
         *out_fd = fd;
         return STOKER_OK;
     }
+    if (errno == EMFILE || errno == ENFILE) return fail_no_descriptor(errno, err);
     /* A folder that is not there is a fault of the machine's setting: NOT_FOUND would look like a missing sample. */
-    stoker_status status = errno == ENOSPC || errno == EDQUOT   ? STOKER_ERR_NO_SPACE
-                           : errno == EMFILE || errno == ENFILE ? STOKER_ERR_LIMIT
-                                                                : STOKER_ERR_IO;
+    stoker_status status = errno == ENOSPC || errno == EDQUOT ? STOKER_ERR_NO_SPACE : STOKER_ERR_IO;
     return stk_fail_os(err, status, errno, "cannot create shared memory in directory '%s' (shm_dir, STOKER_SHM_DIR)",
                        directory);
 }

@@ -47,6 +47,24 @@ static void test_limit_of_file_sizes_is_named(void **state)
     assert_int_equal(status, 0);
 }
 
+static void test_no_free_descriptor_is_named_with_the_limit(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {0, before.rlim_max};
+    stoker_error err = {0}, directory_err = {0};
+    int fd = -1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    stoker_status status = stk_shmem_create(NULL, 4096, &fd, &err);
+    stoker_status directory_status = stk_shmem_create("/tmp", 4096, &fd, &directory_err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, STOKER_ERR_LIMIT);
+    assert_non_null(strstr(err.message, "ulimit -n, now 0,"));
+    assert_int_equal(directory_status, STOKER_ERR_LIMIT);
+    assert_string_equal(directory_err.message, err.message);
+}
+
 static void test_segment_is_reserved_and_sealed(void **state)
 {
     (void)state;
@@ -278,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limit_of_file_sizes_is_named),
+        cmocka_unit_test(test_no_free_descriptor_is_named_with_the_limit),
         cmocka_unit_test(test_segment_is_reserved_and_sealed),
         cmocka_unit_test(test_a_forked_child_has_no_mapping),
         cmocka_unit_test(test_map_refuses_what_could_be_cut),
